@@ -1,0 +1,50 @@
+# Two commands for a newcomer: `make demo` and `make test`. Both need Python 3.11+, make and a package index.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+# One thread a process: two OpenMP threads beside a busy neighbour are slower than one.
+export OMP_NUM_THREADS ?= 1
+export OMP_WAIT_POLICY ?= PASSIVE
+export TOKENIZERS_PARALLELISM ?= false
+# Nothing here may reach for a Hub.
+export HF_HUB_OFFLINE := 1
+export HF_EVALUATE_OFFLINE := 1
+export HF_DATASETS_OFFLINE := 1
+
+.PHONY: help setup demo test quality format bench-measure clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(READY)  ## Make .venv and install everything into it (the other targets do it when needed)
+
+$(READY): setup.cfg pyproject.toml constraints.txt .ci/repair_torchvision.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "hf_pct needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1): try make PYTHON=python3.11"; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[vision,viz,demo,test]'
+	$(BIN)/python .ci/repair_torchvision.py
+	@touch $@
+
+demo: $(READY)  ## Train a small old and a small new model, compare them and show the report
+	$(BIN)/hf-pct demo
+
+test: $(READY)  ## Run the tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+quality: $(READY)  ## Lint, format check, type check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## Let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench-measure: $(READY)  ## Time the measuring room against bare NumPy, scikit-learn and pyarrow
+	$(BIN)/python benchmarks/measure.py
+
+clean:  ## Remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache *.egg-info

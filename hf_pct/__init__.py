@@ -1,0 +1,55 @@
+"""hf_pct: regression-free model updates on the Hugging Face stack.
+
+An update is a pair (old, new), and what matters is the flips between them. Measure them (`count_flips`, `predict`,
+`compare`), hold them against limits (`GateConfig`, `check_gate`). Names are loaded when they are first used, so that
+measuring never waits for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .flips.compare import compare as compare
+    from .flips.compare import compare_candidates as compare_candidates
+    from .flips.counts import FlipCounts as FlipCounts
+    from .flips.counts import count_flips as count_flips
+    from .flips.errors import NotComparableError as NotComparableError
+    from .flips.gate import GateConfig as GateConfig
+    from .flips.gate import GateResult as GateResult
+    from .flips.gate import check_gate as check_gate
+    from .flips.predictions import Predictions as Predictions
+    from .flips.report import FlipReport as FlipReport
+    from .metrics import metric_path as metric_path
+    from .predict import predict as predict
+
+# where each public name lives
+_HOMES = {
+    "compare": "flips.compare",
+    "compare_candidates": "flips.compare",
+    "FlipCounts": "flips.counts",
+    "count_flips": "flips.counts",
+    "NotComparableError": "flips.errors",
+    "GateConfig": "flips.gate",
+    "GateResult": "flips.gate",
+    "check_gate": "flips.gate",
+    "Predictions": "flips.predictions",
+    "FlipReport": "flips.report",
+    "metric_path": "metrics",
+    "predict": "predict",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'hf_pct' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
+    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,222 @@
+"""Merge checkpoints of any size: a few megabytes of each input at a time, in one pass, all or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import xxhash
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from hf_pct.labels import LabelAlignment
+from hf_pct.merging.checkpoints import Checkpoint, compare_checkpoints, open_all
+from hf_pct.merging.groups import Alpha, alpha_of, check_alpha
+from hf_pct.merging.heads import align_fisher_rows, align_rows, head_entries
+from hf_pct.merging.interpolate import mean_tensor, merge_tensor, not_mergeable, raise_all, working
+from hf_pct.merging.outputs import output_problems, whole_folder
+from hf_pct.merging.record import FILE_NAME, MergeRecord, Source, versions
+from hf_pct.merging.weight_files import (
+    CHUNK_BYTES,
+    DTYPES,
+    Entry,
+    Files,
+    WeightsHash,
+    pieces,
+    read_weight_file,
+    write_all,
+)
+
+METHODS = ("linear", "soup", "fisher")
+HEADING = "These checkpoints cannot be merged"
+
+
+def merge_checkpoints(
+    old: str | Path,
+    new: str | Path | Sequence[str | Path],
+    output_dir: str | Path,
+    *,
+    alpha: Alpha,
+    method: str = "linear",
+    fisher: str | Path | None = None,
+    curve: list[dict[str, Any]] | None = None,
+    selection: dict[str, Any] | None = None,
+    progress: bool = False,
+) -> MergeRecord:
+    """Write `output_dir`: the new model's folder with merged weights, and `pct_merge.json` with how it was made.
+
+    The output has the new model's files, shards and headers, so that alpha = 0 gives its very bytes. Nothing appears
+    under the final name until everything is written: a full disk or an interrupt leaves no half a model.
+    """
+    folders = [new] if isinstance(new, str | Path) else list(new)
+    check_alpha(alpha)
+    check_method(method, len(folders), fisher is not None)
+    target = Path(output_dir)
+    old_checkpoint, new_checkpoints, problems = open_all(old, folders)
+    fisher_entries, found = _open_fisher(fisher)
+    needed = sum(entry.bytes for checkpoint in new_checkpoints[:1] for entry in checkpoint.entries.values())
+    problems += found + output_problems(target, needed)
+    if old_checkpoint is None or len(new_checkpoints) < len(folders):
+        raise not_mergeable(problems, HEADING)
+    match, found = compare_checkpoints(old_checkpoint, new_checkpoints[0])
+    problems += found
+    for other in new_checkpoints[1:]:
+        problems += compare_checkpoints(new_checkpoints[0], other)[1]
+        if other.label_names != new_checkpoints[0].label_names:
+            problems.append(f"{other.folder}: its labels differ from those of {new_checkpoints[0].folder}")
+    for name, entry in fisher_entries.items():
+        weight = old_checkpoint.entries.get(name)
+        if weight is None or weight.shape != entry.shape:
+            problems.append(f"{fisher}: {name} of shape {entry.shape} is no weight of {old_checkpoint.folder}")
+    raise_all(problems, HEADING)
+    merge = _Merge(old_checkpoint, new_checkpoints, fisher_entries, match, alpha)
+    with whole_folder(target) as partial:
+        merge.write(partial, progress)
+        record = MergeRecord(
+            method=method,
+            alpha=dict(alpha) if isinstance(alpha, dict) else alpha,  # type: ignore[arg-type]
+            old=Source(str(old), merge.hashes[0].hexdigest()),
+            new=tuple(Source(str(f), h.hexdigest()) for f, h in zip(folders, merge.hashes[1:], strict=False)),
+            fisher=Source(str(fisher), merge.hashes[-1].hexdigest()) if fisher is not None else None,
+            labels={"shared": list(match.shared), "added": list(match.added)} if match else {},
+            curve=curve,
+            selection=selection,
+            output=merge.output,
+            versions=versions(),
+        )
+        (partial / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
+    return record
+
+
+def check_method(method: str, members: int, has_fisher: bool) -> None:
+    """Refuse a method that does not fit what was given."""
+    if method not in METHODS:
+        raise ValueError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
+    if members == 0:
+        raise ValueError("no new model was given, expected at least one")
+    if method == "linear" and members > 1:
+        raise ValueError(f"method 'linear' takes one new model, got {members}; average them with method 'soup'")
+    if (method == "fisher") != has_fisher:
+        raise ValueError(
+            f"method is {method!r} and a Fisher was {'given' if has_fisher else 'not given'}: method 'fisher' needs the "
+            "old model's Fisher, and no other method uses one"
+        )
+
+
+class _Merge:
+    """One pass over the new model's files; inputs are hashed as they are read."""
+
+    def __init__(
+        self,
+        old: Checkpoint,
+        new: list[Checkpoint],
+        fisher: dict[str, Entry],
+        match: LabelAlignment | None,
+        alpha: Alpha,
+    ) -> None:
+        self.sides = [old.entries, *(member.entries for member in new), fisher]
+        self.new, self.match, self.alpha = new, match, alpha
+        self.heads = set(head_entries(old.shapes, new[0].shapes, match)) if match else set()
+        self.hashes = [WeightsHash() for _ in self.sides]
+        self.buffers = [torch.empty(CHUNK_BYTES, dtype=torch.uint8) for _ in self.sides]
+        self.output: dict[str, str] = {}
+        self.bad: list[str] = []
+
+    def write(self, folder: Path, progress: bool) -> None:
+        total = sum(entry.bytes for entry in self.sides[1].values())
+        with Files() as files, tqdm(total=total, unit="B", unit_scale=True, disable=not progress) as bar:
+            for source in self.new[0].files:
+                digest = xxhash.xxh3_128(source.header)
+                with open(folder / source.path.name, "wb", buffering=0) as stream:
+                    write_all(stream, torch.frombuffer(bytearray(source.header), dtype=torch.uint8))
+                    for entry in source.entries:
+                        for data in self._merged(files, entry):
+                            digest.update(memoryview(data.numpy()))
+                            write_all(stream, data)
+                            bar.update(len(data))
+                self.output[source.path.name] = f"xxh3_128:{digest.hexdigest()}"
+            raise_all([line for name in self.bad for line in self._blame(files, name)], "These weights are not finite")
+        for path in self.new[0].side_files():
+            shutil.copyfile(path, folder / path.name)
+        index = self.new[0].folder / "model.safetensors.index.json"
+        if index.is_file() and len(self.new[0].files) > 1:
+            shutil.copyfile(index, folder / index.name)
+
+    def _merged(self, files: Files, entry: Entry) -> Iterator[Tensor]:
+        """The merged bytes of one entry, piece by piece; a head in another label space is small and goes whole."""
+        name, alpha = entry.name, alpha_of(entry.name, self.alpha)
+        if name in self.heads or not entry.bytes:
+            yield self._merged_head(files, name, alpha)
+            return
+        dtype = DTYPES[entry.dtype]
+        for offset, length in pieces(entry.bytes):
+            read: list[Tensor] = []
+            for side, digest, buffer in zip(self.sides, self.hashes, self.buffers, strict=True):
+                source = side.get(name)
+                if source is None:  # no Fisher for this entry
+                    continue
+                kind = DTYPES[source.dtype]
+                start, piece = offset // dtype.itemsize * kind.itemsize, length // dtype.itemsize * kind.itemsize
+                if piece > len(buffer):  # a Fisher in a wider dtype than the weights
+                    buffer = torch.empty(piece, dtype=torch.uint8)
+                files.read_into(source, start, buffer[:piece])
+                digest.update(source, buffer[:piece])
+                read.append(buffer[:piece].view(kind))
+            old, *new = read[: 1 + len(self.new)]
+            merged = self._combine(new, old, read[-1] if name in self.sides[-1] else None, alpha)
+            self._check_finite(name, merged)
+            yield merged.view(torch.uint8)
+
+    def _combine(self, new: list[Tensor], old: Tensor, fisher: Tensor | None, alpha: float) -> Tensor:
+        start = new[0] if len(new) == 1 else mean_tensor(new)
+        if alpha == 0.0 or (alpha < 1.0 and not start.is_floating_point()):
+            return start
+        if alpha == 1.0:
+            return old
+        if fisher is None and start.dtype == torch.float32:
+            return start.lerp_(old, alpha)  # in the buffer it was read into
+        return merge_tensor(old, start, alpha, fisher)
+
+    def _merged_head(self, files: Files, name: str, alpha: float) -> Tensor:
+        parts = []
+        for side, digest in zip(self.sides, self.hashes, strict=True):
+            if name in side:
+                parts.append(files.read(side[name]))
+                digest.update(side[name], parts[-1].reshape(-1).view(torch.uint8))
+        old, *members = parts[: 1 + len(self.new)]
+        fisher = parts[-1] if name in self.sides[-1] else None
+        new = mean_tensor(members) if len(members) > 1 else members[0]
+        if name in self.heads and self.match is not None:
+            old = align_rows(old, new, self.match)
+            fisher = None if fisher is None else align_fisher_rows(fisher, self.match)
+        merged = merge_tensor(old, new, alpha, fisher)
+        self._check_finite(name, merged)
+        return merged.reshape(-1).view(torch.uint8)
+
+    def _check_finite(self, name: str, merged: Tensor) -> None:
+        """One look at the result covers every input that went into it: NaN and infinity survive interpolation."""
+        if not merged.is_floating_point() or not merged.numel() or name in self.bad[-1:]:
+            return
+        low, high = torch.aminmax(working(merged))
+        if not torch.isfinite(low) or not torch.isfinite(high):
+            self.bad.append(name)
+
+    def _blame(self, files: Files, name: str) -> list[str]:
+        """Which input holds the NaN or infinity: read again, only when something is wrong."""
+        lines = []
+        for side in self.sides:
+            if name in side and not bool(torch.isfinite(working(files.read(side[name]))).all()):
+                lines.append(f"{name}: NaN or infinite values in {side[name].file}")
+        return lines or [f"{name}: the merged values overflow {self.sides[1][name].dtype}"]
+
+
+def _open_fisher(path: str | Path | None) -> tuple[dict[str, Entry], list[str]]:
+    if path is None:
+        return {}, []
+    if not Path(path).is_file():
+        return {}, [f"{path}: no such file; expected a Fisher saved by `save_fisher`"]
+    file, problems = read_weight_file(Path(path))
+    return {entry.name: entry for entry in file.entries} if file else {}, problems

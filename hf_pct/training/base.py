@@ -1,0 +1,220 @@
+"""`PCTrainer`: a `Trainer` that knows the old model.
+
+It obtains reference logits, adds loss terms to cross-entropy, logs each under its own name, reports flips at every
+evaluation and stops when a term diverges. A method is a subclass that says which terms it adds (`reference_loss`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import Trainer
+
+from .anchored import build_anchors
+from .args import PCTArguments
+from .callbacks import TrainerHooks
+from .flip_metrics import FlipMetrics, split_labels
+from .losses import ReferenceLoss
+from .references import SharedClasses, label_names_of, logits_of
+from .rows import INPUTS, LOGITS, ReferenceCollator
+from .sources import ReferenceSource
+from .watch import DivergenceError, LossWatch
+
+
+class PCTrainer(Trainer):
+    """Swap `Trainer` for it, name the old model, keep everything else.
+
+    `old_model` is a Hub id, a folder, a module or a loaded model; `args.old_model` and `args.old_adapter` do the same
+    from a command line. Datasets that carry the old model's logits in a column need no old model: pass
+    `old_label_names` when its classes are not the new model's. On its own this class trains with cross-entropy, the
+    anchors that `args` asks for, and flips in the metrics.
+    """
+
+    args: PCTArguments
+    model_accepts_loss_kwargs: bool
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        args: PCTArguments | None = None,
+        *positional: Any,
+        old_model: Any = None,
+        old_processor: Any = None,
+        old_label_names: Sequence[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(args, PCTArguments):
+            raise TypeError(f"args is {type(args).__name__}, expected PCTArguments or a subclass of it.")
+        super().__init__(model, args, *positional, **kwargs)
+        _check_single_label(self.model)
+        # `compute_loss` below divides by the rows of the whole accumulated batch; Trainer must count them and not
+        # divide again. It decides both by this flag, which for most models is set without being true.
+        self.model_accepts_loss_kwargs = True
+        self.reference_loss: ReferenceLoss | None = self.build_reference_loss()
+        self.loss_weight = 1.0
+        self.source = ReferenceSource(self, old_model, old_processor, old_label_names)
+        self.shared: SharedClasses | None = self._shared_classes()
+        self.data_collator = ReferenceCollator(self.data_collator, *self.source.own_inputs())
+        known = None if self.shared is None else self.shared.knows(torch.arange(len(self.shared.shared_of_new))).numpy()
+        if self.shared is not None:
+            self.shared.to(self.args.device)
+        self.compute_metrics = FlipMetrics(known, self.compute_metrics)
+        self.watch = LossWatch(self.args.divergence_limit)
+        self.anchors = build_anchors(self.args)
+        self.add_callback(TrainerHooks(self))
+
+    # ---- what a method says
+
+    def build_reference_loss(self) -> ReferenceLoss | None:
+        """The loss against the reference that this method adds to cross-entropy; none here."""
+        return None
+
+    def loss_terms(self, logits: Tensor, reference_logits: Tensor | None, labels: Tensor) -> dict[str, Tensor]:
+        """The terms whose sum is trained on, by name: cross-entropy, and the method's own term, weighted."""
+        smoothing = self.args.label_smoothing_factor
+        terms = {"ce": functional.cross_entropy(logits, labels, label_smoothing=smoothing)}
+        if self.reference_loss is not None and reference_logits is not None and self.shared is not None:
+            new, old, known, right = self.shared(logits, reference_logits, labels)
+            terms[self.reference_loss.name] = self.loss_weight * self.reference_loss(new, old, known, right)
+        return terms
+
+    def advice(self, term: str) -> str:
+        """What to change when a term diverges."""
+        return (
+            f"Lower learning_rate (now {self.args.learning_rate:g}) or clip harder with max_grad_norm "
+            f"(now {self.args.max_grad_norm:g}, 1.0 is usual)."
+        )
+
+    # ---- the loss
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: Mapping[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Sum of the terms; in training its share of the accumulated batch, so that splitting a batch changes nothing."""
+        inputs = dict(inputs)
+        labels = inputs.pop("labels")
+        reference = self.source.logits(inputs) if self.shared is not None else None
+        inputs = {key: value for key, value in inputs.items() if key not in (LOGITS, INPUTS)}
+        logits = logits_of(model(**inputs))
+        terms = self.loss_terms(logits, reference, labels)
+        loss = torch.stack(list(terms.values())).sum()
+        if model.training:
+            self._watch_terms(terms, logits, reference, labels)
+            loss = loss * self._share(labels, num_items_in_batch)
+        return (loss, {"loss": loss, "logits": logits}) if return_outputs else loss
+
+    def _share(self, labels: Tensor, num_items: Tensor | int | None) -> Tensor | float:
+        """This batch's part of the optimizer step: its rows over all rows, times the processes that DDP averages."""
+        if num_items is None or self.args.n_gpu > 1:
+            return 1.0 / self.current_gradient_accumulation_steps
+        averaged = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
+        return labels.ne(-100).sum() * averaged / num_items
+
+    def _watch_terms(
+        self, terms: dict[str, Tensor], logits: Tensor, reference: Tensor | None, labels: Tensor
+    ) -> None:
+        with torch.no_grad():
+            idle = self.loss_terms(torch.zeros_like(logits), reference, labels)
+        try:
+            self.watch.add({**terms, **self.anchors.values()}, idle)
+        except DivergenceError as error:
+            raise self._diverged(error.term, error.detail) from None
+
+    def _diverged(self, term: str, detail: str) -> DivergenceError:
+        from transformers.trainer_utils import get_last_checkpoint
+
+        last = get_last_checkpoint(self.args.output_dir)
+        return DivergenceError(term, detail, self.state.global_step, self.advice(term), last)
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        if self.accelerator.sync_gradients:  # penalties are the same for every batch: once an optimizer step will do
+            self.anchors.add_gradients(self.accelerator)
+        return loss
+
+    # ---- data that carries the reference
+
+    def get_train_dataloader(self) -> Any:
+        plain = self.train_dataset
+        self.source.prepare()
+        self.train_dataset = self.source.rows(plain, training=True)
+        try:
+            return super().get_train_dataloader()
+        finally:
+            self.train_dataset = plain
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        named = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
+        return super().get_eval_dataloader(self.source.rows(self.eval_dataset if named is None else named))
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        return super().get_test_dataloader(self.source.rows(test_dataset))
+
+    def _set_signature_columns_if_needed(self) -> None:
+        first = self._signature_columns is None
+        super()._set_signature_columns_if_needed()
+        if first:
+            self._signature_columns += [LOGITS, self.args.old_logits_column, *self.data_collator.raw]
+
+    # ---- evaluation
+
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
+    ) -> tuple[Tensor | None, Any, Any]:
+        if self.shared is None:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        inputs = self._prepare_inputs(inputs)
+        reference = self.source.logits(inputs)
+        kept = {key: value for key, value in inputs.items() if key != INPUTS}
+        if reference is not None:
+            kept[LOGITS] = reference
+        if "labels" not in kept:
+            kept.pop(LOGITS, None)
+        loss, logits, labels = super().prediction_step(model, kept, prediction_loss_only, ignore_keys)
+        if labels is not None and reference is not None:
+            labels = (labels, self.shared.predictions(reference))
+        return loss, logits, labels
+
+    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
+        output = super().evaluation_loop(*args, **kwargs)
+        return output._replace(label_ids=split_labels(output.label_ids)[0])
+
+    # ---- logs and checkpoints
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            means = self.watch.means()
+            if means:
+                gathered = self.accelerator.gather(torch.tensor([list(means.values())], device=self.args.device))
+                logs |= {f"loss_{name}": value for name, value in zip(means, gathered.mean(0).tolist(), strict=True)}
+        super().log(logs, start_time)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """A checkpoint that a diverging run would leave behind is not written, so the last good one stays the last."""
+        broken = next((name for name, value in self.model.named_parameters() if not value.isfinite().all()), None)
+        if broken is not None:
+            raise self._diverged("ce" if self.reference_loss is None else self.reference_loss.name, f"broke {broken}")
+        if self.watch.healthy:
+            super()._save_checkpoint(model, trial)
+
+    def _shared_classes(self) -> SharedClasses | None:
+        if self.source.label_names is None:
+            return None
+        return SharedClasses(self.source.label_names, label_names_of(self.model))
+
+
+def _check_single_label(model: Any) -> None:
+    config = getattr(model, "config", None)
+    kind = getattr(config, "problem_type", None)
+    if kind in ("regression", "multi_label_classification"):
+        raise ValueError(
+            f"The model's problem_type is {kind!r}, expected single-label classification: flips are about one answer."
+        )

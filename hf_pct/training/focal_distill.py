@@ -1,0 +1,55 @@
+"""`FocalDistillTrainer`: cross-entropy plus a distance to the old model, heavier where the old model is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from .args import FocalDistillArguments
+from .base import PCTrainer
+from .losses import FocalDistillationLoss, NaiveReweightingLoss, ReferenceLoss
+
+
+class FocalDistillTrainer(PCTrainer):
+    """`Trainer` with positive-congruent training (Yan et al., CVPR 2021): `CE + pc_weight * term`, see `args.method`.
+
+    >>> trainer = FocalDistillTrainer(
+    ...     model, FocalDistillArguments("out"), train_dataset=train, eval_dataset=test, processing_class=tokenizer,
+    ...     old_model="org/model-v1",
+    ... )  # doctest: +SKIP
+    """
+
+    args: FocalDistillArguments
+
+    def __init__(
+        self, model: nn.Module | None = None, args: FocalDistillArguments | None = None, *positional: Any, **kwargs: Any
+    ) -> None:
+        if not isinstance(args, FocalDistillArguments):
+            raise TypeError(f"args is {type(args).__name__}, expected FocalDistillArguments.")
+        super().__init__(model, args, *positional, **kwargs)
+        self.loss_weight = args.pc_weight
+
+    def build_reference_loss(self) -> ReferenceLoss | None:
+        return build_loss(self.args)
+
+    def advice(self, term: str) -> str:
+        if term not in ("distillation", "naive"):
+            return super().advice(term)
+        now = f"pc_weight={self.args.pc_weight:g}, alpha={self.args.alpha:g}, beta={self.args.beta:g}"
+        return f"Lower pc_weight, or alpha and beta (now {now}); or {super().advice(term)[0].lower()}{super().advice(term)[1:]}"
+
+
+def build_loss(args: FocalDistillArguments) -> ReferenceLoss | None:
+    """The loss that `args.method` names. Plain distillation is focal distillation without its focus."""
+    if args.method == "none":
+        return None
+    if args.method == "naive":
+        return NaiveReweightingLoss()
+    return FocalDistillationLoss(
+        alpha=args.alpha,
+        beta=0.0 if args.method == "kd" else args.beta,
+        distance="lm" if args.method == "fd-lm" else "kl",
+        temperature=args.temperature,
+        dynamic=args.method == "fd-dynamic",
+    )

@@ -1,0 +1,87 @@
+"""Whether two models read their inputs in the same way, and raw rows turned into a model's inputs by its own processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+_PROBE = ["Wake me at 7:30 tomorrow, naïve SHOUTING and under_scores!"]
+_PIXELS = (
+    "size", "crop_size", "do_resize", "do_center_crop", "do_rescale", "rescale_factor", "do_normalize",
+    "image_mean", "image_std",
+)  # fmt: skip
+
+
+def reads_text(processor: Any) -> bool:
+    """A tokenizer, and not an image processor."""
+    return hasattr(processor, "get_vocab")
+
+
+def same_processor(first: Any, second: Any) -> bool:
+    """Whether both make the same inputs of the same row; unknown processors are taken at their word."""
+    if first is None or second is None or first is second:
+        return True
+    if reads_text(first) != reads_text(second):
+        return False
+    if reads_text(first):
+        return first.get_vocab() == second.get_vocab() and first(_PROBE)["input_ids"] == second(_PROBE)["input_ids"]
+    return type(first) is type(second) and all(
+        _plain(getattr(first, name, None)) == _plain(getattr(second, name, None)) for name in _PIXELS
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping) or hasattr(value, "items"):
+        return dict(value.items())
+    return list(value) if isinstance(value, list | tuple) else value
+
+
+class RawEncoder:
+    """Raw columns of rows to a batch of inputs, by a model's own tokenizer or image processor."""
+
+    def __init__(self, processor: Any, columns: Sequence[str]) -> None:
+        self.processor, self.columns = processor, tuple(columns)
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        values = [[row[column] for row in rows] for column in self.columns]
+        if reads_text(self.processor):
+            return dict(self.processor(*values, truncation=True, padding=True, return_tensors="pt"))
+        images = [image.convert("RGB") if hasattr(image, "convert") else image for image in values[0]]
+        return dict(self.processor(images=images, return_tensors="pt"))
+
+    def describe(self) -> str:
+        """For a table's name: two encoders with the same text make the same inputs."""
+        if reads_text(self.processor):
+            vocabulary = hash_of(sorted(self.processor.get_vocab().items()))
+            return repr((self.columns, vocabulary, self.processor(_PROBE)["input_ids"], self.processor.model_max_length))
+        return repr((self.columns, self.processor.to_json_string()))
+
+
+def own_encoder(old: Any, new: Any, columns: Sequence[str] | None, available: Sequence[str]) -> RawEncoder | None:
+    """How the old model reads rows: `None` when it reads the new model's inputs, else its own processor on raw columns.
+
+    Raises when the two read differently and the rows hold nothing that the old one could be given.
+    """
+    if columns is None and same_processor(old, new):
+        return None
+    chosen = list(columns) if columns is not None else [name for name in ("text", "image", "img") if name in available][:1]
+    if old is None or not chosen or not set(chosen) <= set(available):
+        kind = "tokenizer" if reads_text(new or old) else "image processor"
+        given = f"reference_columns={list(columns)}" if columns is not None else "no reference_columns"
+        raise ValueError(
+            f"The old model's {kind} ({type(old).__name__}) does not make the inputs that the new model's "
+            f"({type(new).__name__}) makes, or is not known, and the rows hold no raw column for it ({given}, columns "
+            f"{sorted(available)}). Keep the raw column in the dataset and pass "
+            "reference_columns=['text'] (or ['image']) with old_processor=AutoTokenizer.from_pretrained(old) (or "
+            "AutoImageProcessor); or give the old model's logits as a column 'old_logits'."
+        )
+    return RawEncoder(old, chosen)
+
+
+def hash_of(value: Any) -> str:
+    """A short hash of a plain value's `repr`."""
+    import hashlib
+
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]

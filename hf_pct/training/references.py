@@ -1,0 +1,190 @@
+"""Where reference logits come from, and what two label spaces have in common.
+
+A reference is anything with label names, a fingerprint and `logits(inputs)`: one old model here, an adapter of the
+model in training, or an ensemble elsewhere. A trainer asks for nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from ..labels import LabelAlignment, align_labels
+from .losses import IGNORED
+
+
+class Reference(Protocol):
+    """What a trainer needs of a reference."""
+
+    name: str
+    label_names: tuple[str, ...]
+    processor: Any
+
+    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+        """Logits of a batch in the reference's own label order, without a gradient."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Changes whenever the logits would."""
+        ...
+
+    def to(self, device: torch.device) -> Any: ...
+
+
+class ModelReference:
+    """One frozen model. It is never trained, and keeps no activations."""
+
+    def __init__(self, model: nn.Module, label_names: Sequence[str], name: str, processor: Any = None) -> None:
+        self.model = model.eval().requires_grad_(False)
+        self.label_names, self.name, self.processor = tuple(label_names), name, processor
+        self._accepts = _forward_names(model)
+
+    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+        known = {key: value for key, value in inputs.items() if key in self._accepts}
+        with torch.no_grad():
+            return logits_of(self.model(**known))
+
+    def fingerprint(self) -> str:
+        from ..predict import weights_fingerprint
+
+        return weights_fingerprint(self.model)
+
+    def to(self, device: torch.device) -> ModelReference:
+        self.model.to(device)
+        return self
+
+
+class AdapterReference:
+    """The model in training with another of its adapters: the backbone is loaded once for both.
+
+    Each call makes the old adapter active, runs the model as for inference, and puts everything back.
+    """
+
+    def __init__(self, model: Any, adapter: str, label_names: Sequence[str]) -> None:
+        if adapter not in getattr(model, "peft_config", {}):
+            found = ", ".join(map(repr, getattr(model, "peft_config", {}))) or "none: it is no PEFT model"
+            raise ValueError(
+                f"old_adapter={adapter!r} is not loaded in the model (adapters: {found}). "
+                f"Load it first: model.load_adapter(folder, adapter_name={adapter!r})."
+            )
+        self.model, self.adapter, self.name = model, adapter, f"adapter {adapter!r}"
+        self.label_names, self.processor = tuple(label_names), None
+        self._accepts = _forward_names(model)
+
+    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+        known = {key: value for key, value in inputs.items() if key in self._accepts}
+        with torch.no_grad(), self._active():
+            return logits_of(self.model(**known))
+
+    @contextmanager
+    def _active(self) -> Iterator[None]:
+        trainable = {name: value.requires_grad for name, value in self.model.named_parameters()}
+        training, active = self.model.training, self.model.active_adapter
+        try:
+            self.model.eval()
+            self.model.set_adapter(self.adapter)
+            yield
+        finally:
+            self.model.set_adapter(active)
+            self.model.train(training)
+            for name, value in self.model.named_parameters():
+                value.requires_grad_(trainable[name])
+
+    def fingerprint(self) -> str:
+        from ..predict import weights_fingerprint
+
+        return f"{self.adapter}-{weights_fingerprint(self.model)}"
+
+    def to(self, device: torch.device) -> AdapterReference:
+        return self
+
+
+def load_reference(old_model: Any, revision: str | None = None, processor: Any = None) -> ModelReference:
+    """A reference from a Hub id, a folder, a loaded model or a module with a `config`."""
+    if isinstance(old_model, ModelReference):
+        return old_model
+    if isinstance(old_model, nn.Module):
+        return ModelReference(old_model, label_names_of(old_model), type(old_model).__name__, processor)
+    from ..tasks import load_model
+
+    loaded = old_model if hasattr(old_model, "label_names") else load_model(old_model, revision=revision)
+    return ModelReference(loaded.model, loaded.label_names, loaded.name, processor or loaded.processor)
+
+
+def label_names_of(model: nn.Module) -> tuple[str, ...]:
+    """The names of a model's classes in the order of its logits, from its config."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    config = getattr(base, "config", None)
+    names = getattr(config, "id2label", None)
+    if not names:
+        raise ValueError(
+            f"{type(model).__name__} has no `config.id2label`, so its classes have no names. Set it, or wrap the module "
+            "in ModelReference(model, label_names=[...], name=...)."
+        )
+    return tuple(str(names[index]) for index in sorted(names, key=int))
+
+
+class SharedClasses:
+    """Two label spaces side by side: cuts logits and labels down to what old and new model both know."""
+
+    def __init__(self, old_names: Sequence[str], new_names: Sequence[str]) -> None:
+        self.alignment: LabelAlignment = align_labels(old_names, new_names)
+        if not self.alignment.shared:
+            raise ValueError(
+                f"The old and the new model share no class: old {_some(old_names)}, new {_some(new_names)}. Classes are "
+                "matched by name: set `id2label` in both configs to the names of the classes."
+            )
+        self.old_index = torch.from_numpy(self.alignment.old_index)
+        self.new_index = torch.from_numpy(self.alignment.new_index)
+        self.shared_of_new = torch.full((len(new_names),), IGNORED)
+        self.shared_of_new[self.new_index] = torch.arange(len(self.new_index))
+        self.new_of_old = torch.full((len(old_names),), -1)
+        self.new_of_old[self.old_index] = self.new_index
+
+    def to(self, device: torch.device) -> SharedClasses:
+        for name in ("old_index", "new_index", "shared_of_new", "new_of_old"):
+            setattr(self, name, getattr(self, name).to(device))
+        return self
+
+    def __call__(self, new_logits: Tensor, old_logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """New logits, old logits and labels over the shared classes, and which rows the old model gets right.
+
+        Labels of added classes become `IGNORED`. Whether the old model is right is decided by its whole output, so an
+        answer that names a class since removed is wrong.
+        """
+        right = self.predictions(old_logits) == labels
+        if self.alignment.identical:
+            return new_logits, old_logits, labels, right
+        known = self.shared_of_new[labels.clamp_min(0)].masked_fill(labels == IGNORED, IGNORED)
+        return new_logits[:, self.new_index], old_logits[:, self.old_index], known, right
+
+    def predictions(self, old_logits: Tensor) -> Tensor:
+        """The old model's answers as classes of the new model; -1 for a class that the new model lacks."""
+        return self.new_of_old[old_logits.argmax(-1)]
+
+    def knows(self, labels: Tensor) -> Tensor:
+        """Which labels are classes of the old model too."""
+        return self.shared_of_new[labels.clamp_min(0)] != IGNORED
+
+
+def logits_of(outputs: Any) -> Tensor:
+    """The logits in whatever a classifier returns."""
+    if isinstance(outputs, Tensor):
+        return outputs
+    if isinstance(outputs, Mapping):
+        return outputs["logits"]
+    return outputs.logits if hasattr(outputs, "logits") else outputs[0]
+
+
+def _forward_names(model: Any) -> set[str]:
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return set(inspect.signature(base.forward).parameters) - {"labels"}
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

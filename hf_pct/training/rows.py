@@ -1,0 +1,116 @@
+"""Datasets and batches that carry the reference with them: rows know their reference logits, collators pass them on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+LOGITS = "reference_logits"
+"""Batch entry with the reference's logits, in the reference's own label order."""
+
+INPUTS = "reference_inputs"
+"""Batch entry with the inputs of a live reference that has its own tokenizer or image processor."""
+
+Encode = Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]
+
+
+class ReferenceRows(Dataset):
+    """A map-style dataset whose rows carry the reference's logits, from a table computed beforehand.
+
+    With `views`, a sample has that many fixed augmented views: a view is the dataset's own row, fetched with the random
+    number generators set from (seed, row, view), so that it looks the same whenever it is asked for and nothing but its
+    logits needs to be stored. Row `i` shows view `(i + epoch) % views`. The table has one line a view, those of a row
+    side by side.
+    """
+
+    def __init__(self, dataset: Any, table: np.ndarray | None = None, views: int = 0, seed: int = 0) -> None:
+        self.dataset, self.table, self.views, self.seed = dataset, table, views, seed
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that outlive an epoch see it too
+
+    def set_epoch(self, epoch: int) -> None:
+        self._epoch.fill_(epoch)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """Rows for a batch at once, which Arrow-backed datasets answer much faster than one by one."""
+        indices = [int(index) for index in indices]
+        epoch = int(self._epoch)
+        if self.views:
+            lines = [index * self.views + (index + epoch) % self.views for index in indices]
+            rows = [self.view(line) for line in lines]
+        else:
+            lines, rows = indices, self._fetch(indices)
+        if self.table is not None:
+            for row, line in zip(rows, lines, strict=True):
+                row[LOGITS] = self.table[line]
+        return rows
+
+    def view(self, line: int) -> dict[str, Any]:
+        """The view that line `line` of the table belongs to."""
+        index, view = divmod(line, self.views)
+        with fixed_randomness(self.seed, index, view):
+            return dict(self.dataset[index])
+
+    def _fetch(self, indices: list[int]) -> list[dict[str, Any]]:
+        many = getattr(self.dataset, "__getitems__", None)
+        return [dict(row) for row in (many(indices) if many else [self.dataset[index] for index in indices])]
+
+
+class ReferenceCollator:
+    """The trainer's collator, kept from seeing what it does not know: reference logits and raw columns.
+
+    Raw columns become `reference_inputs` through the old model's own processor, for a live reference that needs them.
+    """
+
+    def __init__(self, collate: Callable[[list], Mapping[str, Any]], raw: Sequence[str] = (), encode: Encode | None = None):
+        self.collate, self.raw, self.encode = collate, tuple(raw), encode
+
+    def __call__(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+        hidden = {LOGITS, *self.raw}
+        batch = dict(self.collate([{key: value for key, value in row.items() if key not in hidden} for row in rows]))
+        if LOGITS in rows[0]:
+            batch[LOGITS] = torch.from_numpy(np.stack([row[LOGITS] for row in rows]))
+        elif self.encode is not None:
+            batch[INPUTS] = self.encode(rows)
+        return batch
+
+
+@contextmanager
+def fixed_randomness(*seed: int) -> Iterator[None]:
+    """Python's, NumPy's and torch's generators set from `seed` inside the block, and put back after it."""
+    words = np.random.SeedSequence(seed).generate_state(2)
+    python, numpy, default = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    try:
+        random.seed(int(words[0]))
+        np.random.seed(int(words[0]))
+        torch.default_generator.manual_seed(int(words[1]))
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.random.set_rng_state(default)
+
+
+def is_repeatable(dataset: Any, rows: int = 8) -> bool:
+    """Whether fetching a row twice gives the same row; a random augmentation shows within a few rows."""
+    return all(_same(dataset[index], dataset[index]) for index in range(min(rows, len(dataset))))
+
+
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(_same(first[key], second[key]) for key in first)
+    if isinstance(first, Tensor | np.ndarray):
+        return np.array_equal(np.asarray(first), np.asarray(second))
+    return bool(first == second)
