@@ -1,8 +1,8 @@
 """The trained models behind `bcwi_massive.py`: old, target and new, one cell per seed, each trained once and kept.
 
 The split is the BCWI paper's own (MASSIVE, 1000 -> 1500 training sentences, 60 intents). The encoder is
-all-MiniLM-L6-v2 from its package instead of RoBERTa-base, so that a seed takes minutes on one CPU thread; the recipe is
-otherwise the paper's: AdamW with betas (0.9, 0.98) and eps 1e-6, batch 16, 10 % linear warm-up, clipping at 5.
+all-MiniLM-L6-v2 from its package instead of RoBERTa-base, so that a seed takes minutes on one CPU thread; the recipe
+is otherwise the paper's: AdamW with betas (0.9, 0.98) and eps 1e-6, batch 16, 10 % linear warm-up, clipping at 5.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def predict(
     batch_size: int = 32,
     max_length: int | None = None,
     name: str | None = None,
+    dataset_name: str | None = None,
     use_cache: bool = True,
     cache_dir: str | Path | None = None,
     progress: bool = True,
@@ -68,6 +69,7 @@ def predict(
         batch_size: rows a step.
         max_length: texts are cut at this many tokens.
         name: what to call the model in reports; by default its Hub id or folder.
+        dataset_name: what to call the data; by default the name it was given by.
         use_cache: keep the logits, keyed by what the model and the data hold, and use them again.
         cache_dir: where; by default beside the datasets cache.
         progress: show a progress bar.
@@ -96,7 +98,7 @@ def predict(
         model=name or loaded.name,
         revision=loaded.revision,
         weights=weights_fingerprint(loaded.model),
-        dataset=str(dataset) if isinstance(dataset, (str, Path)) else getattr(rows.dataset.info, "dataset_name", None),
+        dataset=dataset_name or _dataset_name(dataset, rows),
         split=split or (str(rows.dataset.split) if rows.dataset.split else None),
         fingerprint=rows.fingerprint,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -219,6 +221,10 @@ def _class_names(loaded: LoadedModel, rows: Rows) -> tuple[str, ...]:
             f"{first_five(names)}. Set id2label in the model's config, or pass label_names."
         )
     return names
+
+
+def _dataset_name(given: Any, rows: Rows) -> str | None:
+    return str(given) if isinstance(given, (str, Path)) else rows.dataset.info.dataset_name
 
 
 def _device(model: nn.Module, state: PartialState) -> torch.device:

@@ -1,108 +1,104 @@
-"""Sentences for a voice assistant with their intents, generated from a real grammar.
+"""The demo's text task: which intent does a sentence to a voice assistant have?
 
-The grammar is the English one of the `home-assistant-intents` package; the names of rooms and devices are ours
-(`vocabulary.py`). The same seed gives the same sentences.
+Sentences are generated from a real grammar (`sentences.py`), the same ones for the same seed. The splits tell the
+story of an update: the new model sees everything that the old one saw, and more; the test set is phrased otherwise
+than either.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
 
-from .grammar import Grammar, Node, Slot, parse
-from .packages import intents_path
-from .vocabulary import DEVICES, FREE_TEXT, PLACES
+from .sentences import IntentGrammar, Sentence
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
-MAX_PER_INTENT = 230
+# Some intents have thousands of sentences, others a dozen: the first are cut, the last left out.
+MAX_PER_INTENT = 200
 MIN_PER_INTENT = 20
+# The share of an intent's patterns that only the test set uses.
+TEST_PATTERNS = 0.4
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """One row, with the pattern that it was drawn from: its words with each value replaced by the list's name."""
+def load_intents(seed: int = 0) -> Dataset:
+    """About 7000 sentences of 39 intents, with the columns `id, text, label, domain, pattern`.
 
-    text: str
-    intent: str
-    domain: str
-    pattern: str
-
-    @property
-    def id(self) -> str:
-        """The same text has the same id in every run, on every machine and in every split."""
-        return hashlib.sha256(self.text.encode()).hexdigest()[:12]
+    `domain` is the kind of device that a sentence is about, for flips by slice. `pattern` is the sentence with every
+    room, device and number replaced by the name of its list: sentences of one pattern differ in nothing else.
+    """
+    sentences = generate_sentences(seed)
+    return _to_dataset(sentences, sorted({sentence.label for sentence in sentences}))
 
 
-class IntentGrammar:
-    """The package's grammar with our vocabulary: which lists there are, and what stands in each."""
+def intent_splits(old_size: int = 400, new_size: int = 600, test_size: int = 1500, seed: int = 0) -> DatasetDict:
+    """`old_train`, `new_train` (all of `old_train`, and more) and `test`.
 
-    def __init__(self) -> None:
-        data = json.loads(intents_path("data", "en.json").read_text(encoding="utf-8"))
-        about = json.loads(intents_path("intents.json").read_text(encoding="utf-8"))
-        self.grammar = Grammar(data["expansion_rules"])
-        self.intents: dict[str, Any] = data["intents"]
-        self.domains = {name: entry.get("domain", "none") for name, entry in about.items()}
-        self.ranges = {name: entry["range"] for name, entry in data["lists"].items() if "range" in entry}
-        self.values = {
-            name: self._parse_values(entry["values"]) for name, entry in data["lists"].items() if "values" in entry
-        }
+    No pattern is both in `test` and in a training set, so that a model cannot pass by remembering a phrase with
+    another room in it. Intents are equally frequent in the training sets.
+    """
+    from datasets import DatasetDict
 
-    @staticmethod
-    def _parse_values(values: list[Any]) -> list[Node]:
-        return [parse(value["in"] if isinstance(value, dict) else value) for value in values]
-
-    def fill(self, slot: str, rng: random.Random, domain: str) -> str:
-        """A value for a list; `domain` says which devices {name} may be."""
-        if slot == "name":
-            return rng.choice(DEVICES[domain])
-        if slot in self.values:
-            return self.grammar.draw(
-                rng.choice(self.values[slot]), lambda name, again: self.fill(name, again, domain), rng
-            )[0]
-        if slot in self.ranges:
-            limits = self.ranges[slot]
-            return str(rng.randrange(limits["from"], limits["to"] + 1, limits.get("step", 1)))
-        words = PLACES.get(slot) or FREE_TEXT.get(slot)
-        if words is None:
-            raise ValueError(f"The grammar asks for a value of {{{slot}}}, which neither it nor our vocabulary lists.")
-        return rng.choice(words)
-
-    def sentences(self, intent: str, seed: int, limit: int = MAX_PER_INTENT) -> Iterator[Sentence]:
-        """Distinct sentences of one intent, its templates in turn, until `limit` or until nothing new comes."""
-        rng = random.Random(f"{seed}/{intent}")
-        templates = [
-            (parse(template), _domains(block) or [self._intent_domain(intent)])
-            for block in self.intents[intent]["data"]
-            for template in block["sentences"]
-        ]
-        seen: set[str] = set()
-        for _ in range(4 * limit // len(templates) + 4):
-            rng.shuffle(templates)
-            for node, domains in templates:
-                domain = rng.choice(domains)
-                text, pattern = self.grammar.draw(node, lambda slot, again, d=domain: self.fill(slot, again, d), rng)
-                if text in seen:
-                    continue
-                seen.add(text)
-                yield Sentence(text, intent, domain, pattern)
-                if len(seen) == limit:
-                    return
-
-    def _intent_domain(self, intent: str) -> str:
-        if "Timer" in intent:
-            return "timer"
-        domain = self.domains.get(intent, "none")
-        return "none" if domain == "homeassistant" else domain
+    sentences = generate_sentences(seed)
+    names = sorted({sentence.label for sentence in sentences})
+    train, test = _split_by_pattern(sentences, random.Random(f"{seed}/splits"))
+    problems = [
+        f"{name} is {size}, expected 1 to {most}"
+        for name, size, most in (
+            ("new_size", new_size, len(train)),
+            ("old_size", old_size, new_size),
+            ("test_size", test_size, len(test)),
+        )
+        if not 1 <= size <= most
+    ]
+    if problems:
+        raise ValueError("These splits cannot be made:\n  " + "\n  ".join(problems))
+    parts = {"old_train": train[:old_size], "new_train": train[:new_size], "test": test[:test_size]}
+    return DatasetDict({part: _to_dataset(rows, names) for part, rows in parts.items()})
 
 
-def _domains(block: dict[str, Any]) -> list[str]:
-    """The kinds of device that a block of templates is about; empty when it does not say."""
-    fixed = block.get("slots", {}).get("domain")
-    return [fixed] if fixed else list(block.get("requires_context", {}).get("domain", []))
+def generate_sentences(seed: int = 0) -> list[Sentence]:
+    """Every intent's sentences, without the texts that two intents share and the intents that are left with few."""
+    grammar = IntentGrammar()
+    drawn = chain.from_iterable(grammar.sentences(intent, seed, MAX_PER_INTENT) for intent in sorted(grammar.intents))
+    sentences = drop_shared_texts(list(drawn))
+    frequency = Counter(sentence.label for sentence in sentences)
+    return [sentence for sentence in sentences if frequency[sentence.label] >= MIN_PER_INTENT]
+
+
+def drop_shared_texts(sentences: Sequence[Sentence]) -> list[Sentence]:
+    """Without the texts that have two intents: no model can get both right, and each would count as an error."""
+    intents = defaultdict(set)
+    for sentence in sentences:
+        intents[sentence.text].add(sentence.label)
+    return [sentence for sentence in sentences if len(intents[sentence.text]) == 1]
+
+
+def _split_by_pattern(sentences: Sequence[Sentence], rng: random.Random) -> tuple[list[Sentence], list[Sentence]]:
+    """Training rows, the intents in turn, and shuffled test rows."""
+    by_intent = defaultdict(list)
+    for sentence in sentences:
+        by_intent[sentence.label].append(sentence)
+    train, test = [], []
+    for rows in by_intent.values():
+        patterns = sorted({row.pattern for row in rows})
+        held_out = set(rng.sample(patterns, max(1, round(TEST_PATTERNS * len(patterns)))))
+        rng.shuffle(rows)
+        train.append([row for row in rows if row.pattern not in held_out])
+        test.extend(row for row in rows if row.pattern in held_out)
+    rng.shuffle(test)
+    in_turn = chain.from_iterable(zip_longest(*train))
+    return [row for row in in_turn if row is not None], test
+
+
+def _to_dataset(sentences: Sequence[Sentence], names: list[str]) -> Dataset:
+    from datasets import ClassLabel, Dataset, Features, Value
+
+    text = Value("string")
+    features = {"id": text, "text": text, "label": ClassLabel(names=names), "domain": text, "pattern": text}
+    columns = {column: [getattr(sentence, column) for sentence in sentences] for column in features}
+    return Dataset.from_dict(columns, features=Features(features))

@@ -110,7 +110,7 @@ class FlipCounts:
     @property
     def bec(self) -> float:
         ""
-        """Backward error compatibility: the share of the new model's errors that are old ones; 1.0 if it makes none."""
+        """Backward error compatibility: the share of new errors that are old ones; 1.0 when there are none."""
         return 1.0 - self.nfi
 
     @property
@@ -184,7 +184,7 @@ def count_flips(old_predictions: Any, new_predictions: Any, references: Any, sam
     length = check_same_length(columns)
     check_same_kind(columns)
     weights = None if sample_weight is None else weight_column(sample_weight, length)
-    return _count(*columns.values(), weights)
+    return _count(columns["old_predictions"], columns["new_predictions"], columns["references"], weights)
 
 
 def _count(old: np.ndarray, new: np.ndarray, truth: np.ndarray, weights: np.ndarray | None) -> FlipCounts:

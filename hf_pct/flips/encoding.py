@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..labels import code_table
+from ..labels import code_table, recode
 from .columns import label_column
 from .errors import first_five
 
@@ -21,12 +21,15 @@ def encode_labels(column: Any, vocabulary: dict[str, int], label_names: Sequence
     if encoded.null_count:
         raise ValueError(f"{encoded.null_count} of {len(encoded)} rows have no {what}. Every row needs one.")
     names = _names(encoded.dictionary, label_names, what)
-    return code_table(names, vocabulary)[encoded.indices.to_numpy(zero_copy_only=False)]
+    indices = encoded.indices.to_numpy(zero_copy_only=False)
+    return recode(indices, code_table(names, vocabulary)).astype(np.int32, copy=False)
 
 
 def _dictionary_encode(column: Any, what: str) -> pa.DictionaryArray:
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
         column = pa.array(label_column(column, what))
+    if pa.types.is_nested(column.type):
+        raise ValueError(f"The column {what} is of type {column.type}, expected one class name or index in every row.")
     if not pa.types.is_dictionary(column.type):
         column = pc.dictionary_encode(column)
     if isinstance(column, pa.ChunkedArray):

@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,37 +14,26 @@ from .report import FlipReport
 PASSED, REGRESSED, WRONG_USE, NOT_COMPARABLE = 0, 1, 2, 3
 
 
+def _rule(help_text: str, default: Any = None) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
 @dataclass(frozen=True)
 class GateConfig:
-    """What an update may break. A rule that is None is not checked; all rates are fractions (0.01 is 1 %).
+    """What an update may break. A rule that is None is not checked; all rates are fractions (0.01 is 1 %)."""
 
-    Attributes:
-        max_nfr: the negative flip rate as counted.
-        max_nfr_upper: the one-sided upper bound on it: what the data can promise.
-        max_class_nfr: the NFR of any class with at least `min_group_rows` rows.
-        max_slice_nfr: the NFR of any slice with at least `min_group_rows` rows.
-        max_relative_nfr: NFR over what independent models would show.
-        max_excess_nfr: NFR beyond the noise floor; needs a report with a second run of the old recipe.
-        max_weighted_nfr: NFR weighted by a column; needs a report with a weight.
-        min_accuracy_gain: new minus old accuracy; 0 forbids any loss, -0.002 allows 0.2 points.
-        max_accuracy_loss: the loss of accuracy that must be excluded with the report's confidence.
-        min_rows: fewer compared rows than this prove nothing.
-        min_group_rows: classes and slices with fewer rows are not judged: one flip in three rows is no rate.
-        allow_partial: accept a report in which rows were left out.
-    """
-
-    max_nfr: float | None = None
-    max_nfr_upper: float | None = None
-    max_class_nfr: float | None = None
-    max_slice_nfr: float | None = None
-    max_relative_nfr: float | None = None
-    max_excess_nfr: float | None = None
-    max_weighted_nfr: float | None = None
-    min_accuracy_gain: float | None = None
-    max_accuracy_loss: float | None = None
-    min_rows: int | None = None
-    min_group_rows: int = 1
-    allow_partial: bool = False
+    max_nfr: float | None = _rule("limit on the negative flip rate as counted")
+    max_nfr_upper: float | None = _rule("limit on its one-sided upper bound: what the data can promise")
+    max_class_nfr: float | None = _rule("limit on the NFR of every class with at least min_group_rows rows")
+    max_slice_nfr: float | None = _rule("limit on the NFR of every slice with at least min_group_rows rows")
+    max_relative_nfr: float | None = _rule("limit on NFR over what independent models would show (1 = independent)")
+    max_excess_nfr: float | None = _rule("limit on NFR beyond the noise floor; the report needs old_rerun")
+    max_weighted_nfr: float | None = _rule("limit on the weighted NFR; the report needs a weight")
+    min_accuracy_gain: float | None = _rule("least new minus old accuracy; 0 forbids a loss, -0.002 allows 0.2 points")
+    max_accuracy_loss: float | None = _rule("loss of accuracy that must be excluded with the report's confidence")
+    min_rows: int | None = _rule("least number of compared rows: fewer prove nothing")
+    min_group_rows: int = _rule("classes and slices with fewer rows are not judged: one flip in three is no rate", 1)
+    allow_partial: bool = _rule("accept a report in which rows were left out", False)
 
     def __post_init__(self) -> None:
         problems = []

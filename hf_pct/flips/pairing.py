@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..labels import LabelAlignment, align_labels, code_table
+from ..labels import LabelAlignment, align_labels, code_table, recode
 from .errors import NotComparableError, first_five
 from .predictions import Predictions
 
@@ -32,7 +32,7 @@ class Coverage:
 class Pair:
     ""
 
-    """The same rows in the same order for both models; labels and answers are codes of `names`."""
+    """The same rows for both models, in the old one's order; labels and answers are codes of `names`."""
 
     old: Predictions
     new: Predictions
@@ -47,7 +47,9 @@ class Pair:
 
     def old_classes_mask(self) -> np.ndarray:
         """Which rows have a label that the old model knows: only those can flip."""
-        known = set(self.classes.shared) | set(self.classes.removed)
+        if not self.classes.added:
+            return np.ones(len(self.labels), dtype=bool)
+        known = {*self.classes.shared, *self.classes.removed}
         return np.array([name in known for name in self.names])[self.labels]
 
 
@@ -57,8 +59,8 @@ def pair_predictions(old: Predictions, new: Predictions, allow_partial: bool = F
     _check_same_data(old, new, allow_partial)
     vocabulary: dict[str, int] = {}
     old_codes, new_codes = code_table(old.vocabulary, vocabulary), code_table(new.vocabulary, vocabulary)
-    labels = old_codes[old.label_codes[old_rows]]
-    new_labels = new_codes[new.label_codes[new_rows]]
+    labels = recode(old.label_codes[old_rows], old_codes)
+    new_labels = recode(new.label_codes[new_rows], new_codes)
     pair = Pair(
         old=old,
         new=new,
@@ -66,8 +68,8 @@ def pair_predictions(old: Predictions, new: Predictions, allow_partial: bool = F
         new_rows=new_rows,
         names=tuple(vocabulary),
         labels=labels,
-        old_answers=old_codes[old.prediction_codes[old_rows]],
-        new_answers=new_codes[new.prediction_codes[new_rows]],
+        old_answers=recode(old.prediction_codes[old_rows], old_codes),
+        new_answers=recode(new.prediction_codes[new_rows], new_codes),
         # without recorded names, the classes that occur in a table are all we know of that model
         classes=align_labels(old.label_names or old.vocabulary, new.label_names or new.vocabulary),
         coverage=coverage,
@@ -85,17 +87,18 @@ def _join(
     if old_ids.equals(new_ids):
         _check_unique(old, new)
         return slice(None), slice(None), Coverage(len(old), 0, 0)
-    found = pc.index_in(new_ids, value_set=old_ids)
+    found = pc.index_in(old_ids, value_set=new_ids)
     matched = pc.is_valid(found).to_numpy(zero_copy_only=False)
-    old_rows = found.drop_null().to_numpy(zero_copy_only=False)
-    hits = np.bincount(old_rows, minlength=len(old))
-    complete = len(old_rows) == len(old) == len(new) and hits.max() == 1
+    new_rows = found.drop_null().to_numpy(zero_copy_only=False)
+    hits = np.bincount(new_rows, minlength=len(new))
+    complete = len(new_rows) == len(old) == len(new) and hits.max() == 1
     if not complete:  # a perfect matching proves that no id is doubled; anything else has to be looked into
         _check_unique(old, new)
-    only_old, only_new = int(np.count_nonzero(hits == 0)), int(np.count_nonzero(~matched))
-    if (only_old or only_new) and not (allow_partial and len(old_rows)):
-        raise NotComparableError(_unmatched(old_ids, new_ids, hits == 0, ~matched, len(old_rows)))
-    return old_rows, np.flatnonzero(matched), Coverage(len(old_rows), only_old, only_new)
+    only_old, only_new = int(np.count_nonzero(~matched)), int(np.count_nonzero(hits == 0))
+    if (only_old or only_new) and not (allow_partial and len(new_rows)):
+        raise NotComparableError(_unmatched(old_ids, new_ids, ~matched, hits == 0, len(new_rows)))
+    old_rows = slice(None) if complete else np.flatnonzero(matched)
+    return old_rows, new_rows, Coverage(len(new_rows), only_old, only_new)
 
 
 def _check_unique(old: Predictions, new: Predictions) -> None:
@@ -169,7 +172,8 @@ def _check_labels(pair: Pair, new_labels: np.ndarray) -> None:
             "if one side has indices and the other names, pass its label names."
         )
     known = {*pair.classes.shared, *pair.classes.added, *pair.classes.removed}
-    unknown = [pair.names[code] for code in np.unique(pair.labels) if pair.names[code] not in known]
+    present = np.flatnonzero(np.bincount(pair.labels))
+    unknown = [pair.names[code] for code in present.tolist() if pair.names[code] not in known]
     if unknown:
         raise NotComparableError(
             f"{len(unknown)} labels of the data are classes of neither model: {first_five(unknown)}. The models know: "

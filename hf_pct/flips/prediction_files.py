@@ -30,7 +30,7 @@ def read_predictions(path: Path, label_names: Sequence[str] | None = None) -> Pr
     columns = {name: table.column(name) for name in table.column_names if name not in RESERVED}
     present = set(table.column_names)
     try:
-        return Predictions(
+        predictions = Predictions(
             table.column("id"),
             table.column("label"),
             table.column("prediction") if "prediction" in present else None,
@@ -41,6 +41,8 @@ def read_predictions(path: Path, label_names: Sequence[str] | None = None) -> Pr
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    predictions.path = path
+    return predictions
 
 
 def _read_parquet(path: Path) -> pa.Table:

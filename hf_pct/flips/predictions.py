@@ -76,6 +76,7 @@ class Predictions:
             provenance: where this comes from.
         """
         self.provenance = provenance or Provenance()
+        self.path: Path | None = None  # the file it was loaded from
         self.label_names = None if label_names is None else check_label_names(label_names, "label_names")
         self.ids = _as_ids(ids)
         self.logits = None if logits is None else logits_array(logits, len(self.ids), self.label_names)

@@ -151,7 +151,7 @@ class FlipReport:
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"{path} does not exist, expected a flip report (JSON) as `hf-pct compare` writes."
-            )
+            ) from None
         except IsADirectoryError:
             raise ValueError(
                 f"{path} is a folder, expected the flip report in it: {Path(path) / 'flip_report.json'}"

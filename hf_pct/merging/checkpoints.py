@@ -51,7 +51,7 @@ class Checkpoint:
 
 
 def open_checkpoint(folder: str | Path) -> tuple[Checkpoint | None, list[str]]:
-    """Read headers and config only. Returns all problems found; the checkpoint is None when there is no weight file."""
+    """Read headers and config only. Returns every problem; the checkpoint is None when there is no weight file."""
     folder = Path(folder)
     if not folder.is_dir():
         return None, [f"{folder}: no such folder; expected a model saved by `save_pretrained`"]

@@ -101,8 +101,8 @@ def check_method(method: str, members: int, has_fisher: bool) -> None:
         raise ValueError(f"method 'linear' takes one new model, got {members}; average them with method 'soup'")
     if (method == "fisher") != has_fisher:
         raise ValueError(
-            f"method is {method!r} and a Fisher was {'given' if has_fisher else 'not given'}: method 'fisher' needs the "
-            "old model's Fisher, and no other method uses one"
+            f"method is {method!r} and a Fisher was {'given' if has_fisher else 'not given'}: method 'fisher' needs "
+            "the old model's Fisher, and no other method uses one"
         )
 
 

@@ -52,18 +52,24 @@ class PCTArguments(TrainingArguments):
     )
     divergence_limit: float = field(
         default=20.0,
-        metadata={"help": "Stop when a loss term stays above this many times what an all-zero output costs; 0: never."},
+        metadata={
+            "help": "Stop when a loss term stays above this many times what an all-zero output costs; 0: never."
+        },
     )
-    ewc_weight: float = field(default=0.0, metadata={"help": "EWC: weight of sum F (w - w_old)^2, F scaled to mean 1."})
+    ewc_weight: float = field(
+        default=0.0, metadata={"help": "EWC: weight of sum F (w - w_old)^2, F scaled to mean 1."}
+    )
     fisher_samples: int | None = field(
-        default=None, metadata={"help": "EWC: rows of the training set that the Fisher is estimated on; all when unset."}
+        default=None,
+        metadata={"help": "EWC: rows of the training set that the Fisher is estimated on; all when unset."},
     )
     l2_sp_weight: float = field(default=0.0, metadata={"help": "L2-SP: weight of half the sum of (w - w_old)^2."})
     prior_weight_decay: float = field(
         default=0.0, metadata={"help": "Decay toward the old weights after each step: w -= lr * this * (w - w_old)."}
     )
     mixout: float = field(
-        default=0.0, metadata={"help": "Mixout: probability that a weight is the old one in a training step; dropout off."}
+        default=0.0,
+        metadata={"help": "Mixout: probability that a weight is the old one in a training step; dropout off."},
     )
 
     def __post_init__(self) -> None:
@@ -71,7 +77,7 @@ class PCTArguments(TrainingArguments):
         if problems:
             raise ValueError("These training arguments cannot be used:\n  " + "\n  ".join(problems))
         metric = (self.metric_for_best_model or "").removeprefix("eval_")
-        if self.greater_is_better is None and metric in LOWER_IS_BETTER:
+        if getattr(self, "greater_is_better", None) is None and metric in LOWER_IS_BETTER:
             self.greater_is_better = False  # Trainer would take the model with the most negative flips for the best
         super().__post_init__()
 
@@ -95,8 +101,8 @@ class PCTArguments(TrainingArguments):
             problems.append(f"reference='live' with cached_views={self.cached_views}: choose one of the two")
         if self.prior_weight_decay and self.weight_decay:
             problems.append(
-                f"prior_weight_decay={self.prior_weight_decay} with weight_decay={self.weight_decay}: one pulls to the "
-                "old weights, the other to zero; set weight_decay=0"
+                f"prior_weight_decay={self.prior_weight_decay} with weight_decay={self.weight_decay}: one pulls to "
+                "the old weights, the other to zero; set weight_decay=0"
             )
         if self.fisher_samples is not None and self.fisher_samples < 1:
             problems.append(f"fisher_samples={self.fisher_samples}: expected at least 1, or none for every row")
@@ -117,7 +123,9 @@ class FocalDistillArguments(PCTArguments):
         },
     )
     alpha: float = field(default=1.0, metadata={"help": "Weight of the distance to the old model on every row."})
-    beta: float = field(default=5.0, metadata={"help": "Weight added on rows where the gate is open (old model right)."})
+    beta: float = field(
+        default=5.0, metadata={"help": "Weight added on rows where the gate is open (old model right)."}
+    )
     temperature: float = field(default=100.0, metadata={"help": "Temperature of the softened outputs (KL distances)."})
     pc_weight: float = field(default=1.0, metadata={"help": "Weight of the whole term beside cross-entropy (lambda)."})
 

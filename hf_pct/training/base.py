@@ -36,6 +36,9 @@ class PCTrainer(Trainer):
 
     args: PCTArguments
     model_accepts_loss_kwargs: bool
+    data_collator: Any
+    compute_metrics: Any
+    train_dataset: Any
 
     def __init__(
         self,
@@ -59,7 +62,10 @@ class PCTrainer(Trainer):
         self.source = ReferenceSource(self, old_model, old_processor, old_label_names)
         self.shared: SharedClasses | None = self._shared_classes()
         self.data_collator = ReferenceCollator(self.data_collator, *self.source.own_inputs())
-        known = None if self.shared is None else self.shared.knows(torch.arange(len(self.shared.shared_of_new))).numpy()
+        self.source.check()
+        known = (
+            None if self.shared is None else self.shared.knows(torch.arange(len(self.shared.shared_of_new))).numpy()
+        )
         if self.shared is not None:
             self.shared.to(self.args.device)
         self.compute_metrics = FlipMetrics(known, self.compute_metrics)
@@ -98,7 +104,7 @@ class PCTrainer(Trainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Sum of the terms; in training its share of the accumulated batch, so that splitting a batch changes nothing."""
+        """Sum of the terms; in training its share of the accumulated batch, so that splitting one changes nothing."""
         inputs = dict(inputs)
         labels = inputs.pop("labels")
         reference = self.source.logits(inputs) if self.shared is not None else None
@@ -118,9 +124,7 @@ class PCTrainer(Trainer):
         averaged = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return labels.ne(-100).sum() * averaged / num_items
 
-    def _watch_terms(
-        self, terms: dict[str, Tensor], logits: Tensor, reference: Tensor | None, labels: Tensor
-    ) -> None:
+    def _watch_terms(self, terms: dict[str, Tensor], logits: Tensor, reference: Tensor | None, labels: Tensor) -> None:
         with torch.no_grad():
             idle = self.loss_terms(torch.zeros_like(logits), reference, labels)
         try:

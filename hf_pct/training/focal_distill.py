@@ -23,7 +23,11 @@ class FocalDistillTrainer(PCTrainer):
     args: FocalDistillArguments
 
     def __init__(
-        self, model: nn.Module | None = None, args: FocalDistillArguments | None = None, *positional: Any, **kwargs: Any
+        self,
+        model: nn.Module | None = None,
+        args: FocalDistillArguments | None = None,
+        *positional: Any,
+        **kwargs: Any,
     ) -> None:
         if not isinstance(args, FocalDistillArguments):
             raise TypeError(f"args is {type(args).__name__}, expected FocalDistillArguments.")
@@ -37,7 +41,7 @@ class FocalDistillTrainer(PCTrainer):
         if term not in ("distillation", "naive"):
             return super().advice(term)
         now = f"pc_weight={self.args.pc_weight:g}, alpha={self.args.alpha:g}, beta={self.args.beta:g}"
-        return f"Lower pc_weight, or alpha and beta (now {now}); or {super().advice(term)[0].lower()}{super().advice(term)[1:]}"
+        return f"Lower pc_weight, or alpha and beta (now {now}). {super().advice(term)}"
 
 
 def build_loss(args: FocalDistillArguments) -> ReferenceLoss | None:

@@ -1,4 +1,4 @@
-"""Whether two models read their inputs in the same way, and raw rows turned into a model's inputs by its own processor."""
+"""Whether two models read inputs in the same way, and raw rows made into inputs by a model's own processor."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
+
+from ..fingerprints import processor_fingerprint
 
 _PROBE = ["Wake me at 7:30 tomorrow, naïve SHOUTING and under_scores!"]
 _PIXELS = (
@@ -53,20 +55,19 @@ class RawEncoder:
 
     def describe(self) -> str:
         """For a table's name: two encoders with the same text make the same inputs."""
-        if reads_text(self.processor):
-            vocabulary = hash_of(sorted(self.processor.get_vocab().items()))
-            return repr((self.columns, vocabulary, self.processor(_PROBE)["input_ids"], self.processor.model_max_length))
-        return repr((self.columns, self.processor.to_json_string()))
+        return repr((self.columns, processor_fingerprint(self.processor)))
 
 
 def own_encoder(old: Any, new: Any, columns: Sequence[str] | None, available: Sequence[str]) -> RawEncoder | None:
-    """How the old model reads rows: `None` when it reads the new model's inputs, else its own processor on raw columns.
+    """How the old model reads rows: `None` when as the new one does, else its own processor on raw columns.
 
     Raises when the two read differently and the rows hold nothing that the old one could be given.
     """
     if columns is None and same_processor(old, new):
         return None
-    chosen = list(columns) if columns is not None else [name for name in ("text", "image", "img") if name in available][:1]
+    chosen = (
+        list(columns) if columns is not None else [name for name in ("text", "image", "img") if name in available][:1]
+    )
     if old is None or not chosen or not set(chosen) <= set(available):
         kind = "tokenizer" if reads_text(new or old) else "image processor"
         given = f"reference_columns={list(columns)}" if columns is not None else "no reference_columns"
@@ -78,10 +79,3 @@ def own_encoder(old: Any, new: Any, columns: Sequence[str] | None, available: Se
             "AutoImageProcessor); or give the old model's logits as a column 'old_logits'."
         )
     return RawEncoder(old, chosen)
-
-
-def hash_of(value: Any) -> str:
-    """A short hash of a plain value's `repr`."""
-    import hashlib
-
-    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]

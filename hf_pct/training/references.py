@@ -14,7 +14,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from ..fingerprints import Digest, model_fingerprint
 from ..labels import LabelAlignment, align_labels
+from ..tasks import LoadedModel, load_model
 from .losses import IGNORED
 
 
@@ -29,8 +31,8 @@ class Reference(Protocol):
         """Logits of a batch in the reference's own label order, without a gradient."""
         ...
 
-    def fingerprint(self) -> str:
-        """Changes whenever the logits would."""
+    def fingerprint(self) -> str | None:
+        """Changes whenever the logits would; `None` when that cannot be known, and nothing is kept on disk."""
         ...
 
     def to(self, device: torch.device) -> Any: ...
@@ -47,12 +49,12 @@ class ModelReference:
     def logits(self, inputs: Mapping[str, Any]) -> Tensor:
         known = {key: value for key, value in inputs.items() if key in self._accepts}
         with torch.no_grad():
+            if not known and "pixel_values" in inputs:  # a bare timm model names its input `x`
+                return logits_of(self.model(inputs["pixel_values"]))
             return logits_of(self.model(**known))
 
-    def fingerprint(self) -> str:
-        from ..predict import weights_fingerprint
-
-        return weights_fingerprint(self.model)
+    def fingerprint(self) -> str | None:
+        return model_fingerprint(self.model)
 
     def to(self, device: torch.device) -> ModelReference:
         self.model.to(device)
@@ -95,25 +97,41 @@ class AdapterReference:
             for name, value in self.model.named_parameters():
                 value.requires_grad_(trainable[name])
 
-    def fingerprint(self) -> str:
-        from ..predict import weights_fingerprint
-
-        return f"{self.adapter}-{weights_fingerprint(self.model)}"
+    def fingerprint(self) -> str | None:
+        # the adapter in training is left out: it changes from run to run, and old answers do not depend on it
+        digest = Digest().add(self.adapter)
+        for name, tensor in sorted(self.model.state_dict().items()):
+            parts = name.split(".")
+            if self.adapter in parts or not set(parts) & set(self.model.peft_config):
+                digest.add(name).add(tensor)
+        return digest.hex()
 
     def to(self, device: torch.device) -> AdapterReference:
         return self
 
 
-def load_reference(old_model: Any, revision: str | None = None, processor: Any = None) -> ModelReference:
-    """A reference from a Hub id, a folder, a loaded model or a module with a `config`."""
-    if isinstance(old_model, ModelReference):
-        return old_model
+def load_reference(
+    old_model: Any, revision: str | None = None, processor: Any = None, fallback: Any = None
+) -> Reference:
+    """A reference from a Hub id, a folder, a `LoadedModel`, a module with a `config`, or a reference as it is.
+
+    `fallback` is the new model's processor: it stands in for one that was not saved with the old model.
+    """
     if isinstance(old_model, nn.Module):
         return ModelReference(old_model, label_names_of(old_model), type(old_model).__name__, processor)
-    from ..tasks import load_model
-
-    loaded = old_model if hasattr(old_model, "label_names") else load_model(old_model, revision=revision)
-    return ModelReference(loaded.model, loaded.label_names, loaded.name, processor or loaded.processor)
+    if hasattr(old_model, "logits") and hasattr(old_model, "fingerprint"):
+        return old_model
+    if isinstance(old_model, LoadedModel):
+        loaded = old_model
+    else:
+        try:
+            loaded = load_model(old_model, revision=revision, processor=processor)
+        except ValueError:
+            if processor is not None or fallback is None:
+                raise
+            loaded = load_model(old_model, revision=revision, processor=fallback)
+    names = loaded.label_names or label_names_of(loaded.model)
+    return ModelReference(loaded.model, names, loaded.name or "the old model", processor or loaded.processor)
 
 
 def label_names_of(model: nn.Module) -> tuple[str, ...]:
@@ -123,8 +141,8 @@ def label_names_of(model: nn.Module) -> tuple[str, ...]:
     names = getattr(config, "id2label", None)
     if not names:
         raise ValueError(
-            f"{type(model).__name__} has no `config.id2label`, so its classes have no names. Set it, or wrap the module "
-            "in ModelReference(model, label_names=[...], name=...)."
+            f"{type(model).__name__} has no `config.id2label`, so its classes have no names. Set it, or wrap the "
+            "module in ModelReference(model, label_names=[...], name=...)."
         )
     return tuple(str(names[index]) for index in sorted(names, key=int))
 
@@ -136,8 +154,8 @@ class SharedClasses:
         self.alignment: LabelAlignment = align_labels(old_names, new_names)
         if not self.alignment.shared:
             raise ValueError(
-                f"The old and the new model share no class: old {_some(old_names)}, new {_some(new_names)}. Classes are "
-                "matched by name: set `id2label` in both configs to the names of the classes."
+                f"The old and the new model share no class: old {_some(old_names)}, new {_some(new_names)}. Classes "
+                "are matched by name: set `id2label` in both configs to the names of the classes."
             )
         self.old_index = torch.from_numpy(self.alignment.old_index)
         self.new_index = torch.from_numpy(self.alignment.new_index)
@@ -151,7 +169,9 @@ class SharedClasses:
             setattr(self, name, getattr(self, name).to(device))
         return self
 
-    def __call__(self, new_logits: Tensor, old_logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def __call__(
+        self, new_logits: Tensor, old_logits: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """New logits, old logits and labels over the shared classes, and which rows the old model gets right.
 
         Labels of added classes become `IGNORED`. Whether the old model is right is decided by its whole output, so an

@@ -1,4 +1,4 @@
-"""Datasets and batches that carry the reference with them: rows know their reference logits, collators pass them on."""
+"""Datasets and batches that carry the reference with them: rows have its logits, collators pass them on."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Encode = Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]
 class ReferenceRows(Dataset):
     """A map-style dataset whose rows carry the reference's logits, from a table computed beforehand.
 
-    With `views`, a sample has that many fixed augmented views: a view is the dataset's own row, fetched with the random
-    number generators set from (seed, row, view), so that it looks the same whenever it is asked for and nothing but its
-    logits needs to be stored. Row `i` shows view `(i + epoch) % views`. The table has one line a view, those of a row
-    side by side.
+    With `views`, a sample has that many fixed augmented views: a view is the dataset's own row, fetched with the
+    random number generators set from (seed, row, view), so that it looks the same whenever it is asked for and nothing
+    but its logits needs to be stored. Row `i` shows view `(i + epoch) % views`. The table has one line a view, those
+    of a row side by side.
     """
 
     def __init__(self, dataset: Any, table: np.ndarray | None = None, views: int = 0, seed: int = 0) -> None:
@@ -74,7 +74,9 @@ class ReferenceCollator:
     Raw columns become `reference_inputs` through the old model's own processor, for a live reference that needs them.
     """
 
-    def __init__(self, collate: Callable[[list], Mapping[str, Any]], raw: Sequence[str] = (), encode: Encode | None = None):
+    def __init__(
+        self, collate: Callable[[list], Mapping[str, Any]], raw: Sequence[str] = (), encode: Encode | None = None
+    ):
         self.collate, self.raw, self.encode = collate, tuple(raw), encode
 
     def __call__(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:

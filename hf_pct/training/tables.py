@@ -20,19 +20,16 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from torch import Tensor
 
-from .rows import LOGITS, ReferenceRows
+from ..predict import default_cache_dir
+from .rows import ReferenceRows
 
 logger = logging.getLogger(__name__)
 _LAYOUT = 1  # raise it when tables are laid out in another way
 
 
 def table_dir(chosen: str | os.PathLike | None = None) -> Path:
-    """Where tables are kept: the folder chosen, or `hf_pct/references` beside the datasets cache."""
-    if chosen is not None:
-        return Path(chosen)
-    import datasets
-
-    return Path(datasets.config.HF_DATASETS_CACHE).parent / "hf_pct" / "references"
+    """Where tables are kept: the folder chosen, or `references` in the kit's cache beside the datasets cache."""
+    return Path(chosen) if chosen is not None else default_cache_dir() / "references"
 
 
 def table_name(*parts: Any) -> str:
@@ -106,16 +103,20 @@ def _fill(table: np.ndarray, lines: range, rows: ReferenceRows, logits: Callable
 
 
 def column_table(dataset: Any, column: str, width: int) -> np.ndarray:
-    """A dataset's own column of logits as a table; wrong width and NaN are refused here, before anything is trained."""
+    """A dataset's own column of logits as a table; wrong width and NaN are refused before anything is trained."""
     blocks: list[np.ndarray] = []
     plain = dataset.with_format("numpy", columns=[column]) if hasattr(dataset, "with_format") else dataset
     for start in range(0, len(dataset), 4096):
         stop = min(start + 4096, len(dataset))
-        values: Sequence = plain[start:stop][column] if plain is not dataset else [plain[i][column] for i in range(start, stop)]
+        values: Sequence = (
+            plain[start:stop][column] if plain is not dataset else [plain[i][column] for i in range(start, stop)]
+        )
         try:
             block = np.asarray(values, dtype=np.float32)
         except ValueError as error:
-            raise ValueError(f"Column {column!r} has rows of different lengths, expected {width} logits each.") from error
+            raise ValueError(
+                f"Column {column!r} has rows of different lengths, expected {width} logits each."
+            ) from error
         check_logits(block, width, f"Column {column!r}", first_row=start)
         blocks.append(block)
     return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
@@ -126,8 +127,8 @@ def check_logits(values: np.ndarray, width: int, what: str, first_row: int = 0) 
     if values.ndim != 2 or values.shape[1] != width:
         found = values.shape[1] if values.ndim == 2 else f"shape {values.shape[1:]}"
         raise ValueError(
-            f"{what} has {found} logits a row, expected {width}: one for each class of the old model. If the old model "
-            "has other classes than the new one, name it (old_model=) or its classes (old_label_names=[...])."
+            f"{what} has {found} logits a row, expected {width}: one for each class of the old model. If the old "
+            "model has other classes than the new one, name it (old_model=) or its classes (old_label_names=[...])."
         )
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
@@ -147,7 +148,7 @@ def _everywhere(flag: bool, state: PartialState) -> bool:
 
 
 def describe_collator(collate: Any) -> str | None:
-    """What a collator does to rows, as text for a table's name; `None` when it cannot be told, then nothing is kept."""
+    """What a collator does to rows, as text for a table's name; `None` when it cannot be told."""
     from datasets.fingerprint import Hasher
     from transformers import DataCollatorWithPadding
 
@@ -156,10 +157,5 @@ def describe_collator(collate: Any) -> str | None:
         return repr((tokenizer.pad_token_id, tokenizer.padding_side, collate.padding, collate.max_length))
     try:
         return str(Hasher.hash(collate))
-    except Exception:  # noqa: BLE001 - whatever a closure holds that cannot be hashed, the answer is the same
+    except Exception:  # whatever a closure holds that cannot be hashed, the answer is the same: keep nothing
         return None
-
-
-def without_logits(rows: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows as a dataset gave them."""
-    return [{key: value for key, value in row.items() if key != LOGITS} for row in rows]

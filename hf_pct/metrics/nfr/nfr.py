@@ -9,7 +9,8 @@ import numpy as np
 
 _DESCRIPTION = """
 The negative flip rate (NFR) of a model update is the share of rows that the old model got right and the new model gets
-wrong. Two models with the same accuracy can disagree on many rows; the users of the old one notice each row that broke.
+wrong. Two models with the same accuracy can disagree on many rows; the users of the old one notice every row that
+broke.
 """
 
 _KWARGS_DESCRIPTION = """
@@ -31,7 +32,7 @@ Returns:
     both_right, negative_flips, positive_flips, both_wrong_same, both_wrong_different, total: the counts (sums of
         weights when sample_weight is given).
 Examples:
-    >>> nfr = evaluate.load("nfr")
+    >>> nfr = evaluate.load("./nfr")
     >>> results = nfr.compute(references=[0, 1, 1, 0], old_predictions=[0, 1, 0, 1], predictions=[0, 0, 1, 1])
     >>> results["nfr"], results["pfr"], results["new_accuracy"] - results["old_accuracy"]
     (0.25, 0.25, 0.0)
@@ -40,8 +41,8 @@ Examples:
 _CITATION = """
 @inproceedings{yan2021positive,
   title     = {Positive-Congruent Training: Towards Regression-Free Model Updates},
-  author    = {Yan, Sijie and Xiong, Yuanjun and Kundu, Kaustav and Yang, Shuo and Deng, Siqi and Wang, Meng and Xia, Wei
-               and Soatto, Stefano},
+  author    = {Yan, Sijie and Xiong, Yuanjun and Kundu, Kaustav and Yang, Shuo and Deng, Siqi and Wang, Meng and
+               Xia, Wei and Soatto, Stefano},
   booktitle = {Proceedings of the IEEE/CVF Conference on Computer Vision and Pattern Recognition (CVPR)},
   year      = {2021}
 }
@@ -66,11 +67,9 @@ class Nfr(evaluate.Metric):
 
     def add_batch(self, *, predictions=None, references=None, old_predictions=None):
         """Add a batch of rows."""
-        batch = {"predictions": predictions, "references": references, "old_predictions": old_predictions}
-        columns = _columns(batch)
-        if len(columns["references"]):
-            self._check_kind(columns)
-            super().add_batch(**{name: column.tolist() for name, column in columns.items()})
+        columns = _columns({"predictions": predictions, "references": references, "old_predictions": old_predictions})
+        self._check_kind(columns)
+        self._store(columns)
 
     def add(self, *, prediction=None, reference=None, old_predictions=None):
         """Add one row."""
@@ -80,20 +79,27 @@ class Nfr(evaluate.Metric):
     def compute(self, *, predictions=None, references=None, old_predictions=None, sample_weight=None):
         """Compute the flips of the rows given here, or of the rows added before."""
         batch = {"predictions": predictions, "references": references, "old_predictions": old_predictions}
-        if any(column is not None for column in batch.values()):
-            self.add_batch(**batch)
-        if self.writer is None:
+        columns = {} if all(values is None for values in batch.values()) else _columns(batch)
+        self._check_kind(columns)
+        rows = len(self) + len(columns.get("references", ()))
+        if rows == 0:
             raise ValueError(
                 f"There is nothing to compute: no rows were given or added. Pass {', '.join(_INPUTS)} with one label "
                 "per row to compute, or call add_batch before it."
             )
-        if sample_weight is not None:
-            sample_weight = _weights(sample_weight, len(self))
-        return super().compute(sample_weight=sample_weight)
+        weights = None if sample_weight is None else _weights(sample_weight, rows)
+        self._store(columns)  # everything is checked by now: a call that fails adds no rows
+        return super().compute(sample_weight=weights)
+
+    def _store(self, columns):
+        if columns and len(columns["references"]):
+            super().add_batch(**{name: column.tolist() for name, column in columns.items()})
 
     def _check_kind(self, columns):
         """All columns of one batch, and all batches, must be integers or all be text."""
-        kinds = {name: "text" if column.dtype.kind == "U" else "integers" for name, column in columns.items()}
+        kinds = {
+            name: "text" if column.dtype.kind == "U" else "integers" for name, column in columns.items() if len(column)
+        }
         if self.writer is not None:
             stored = self.selected_feature_format["references"].dtype
             kinds["the rows added before"] = "text" if stored == "string" else "integers"
@@ -120,25 +126,25 @@ class Nfr(evaluate.Metric):
 
 def _results(counts):
     """The rates that follow from the five counts, then the counts."""
+    both_right, negative, positive, wrong_same, wrong_different = counts.values()
     total = sum(counts.values())
-    share = {name: count / total for name, count in counts.items()}
-    both_wrong = share["both_wrong_same"] + share["both_wrong_different"]
-    nfr, pfr = share["negative_flips"], share["positive_flips"]
-    old_accuracy, new_error_rate = share["both_right"] + nfr, nfr + both_wrong
+    nfr = negative / total
+    old_accuracy = (both_right + negative) / total
+    new_error_rate = (negative + wrong_same + wrong_different) / total
     independent = old_accuracy * new_error_rate
     nfi = nfr / new_error_rate if new_error_rate else 0.0
     return {
         "nfr": nfr,
-        "pfr": pfr,
+        "pfr": positive / total,
         "relative_nfr": nfr / independent if independent else 0.0,
         "old_accuracy": old_accuracy,
-        "new_accuracy": share["both_right"] + pfr,
-        "old_error_rate": pfr + both_wrong,
+        "new_accuracy": (both_right + positive) / total,
+        "old_error_rate": (positive + wrong_same + wrong_different) / total,
         "new_error_rate": new_error_rate,
         "nfi": nfi,
         "btc": 1.0 - nfr / old_accuracy if old_accuracy else 1.0,
         "bec": 1.0 - nfi,
-        "churn": nfr + pfr + share["both_wrong_different"],
+        "churn": (negative + positive + wrong_different) / total,
         **counts,
         "total": total,
     }
@@ -148,7 +154,9 @@ def _columns(batch):
     """The inputs as arrays of one length; a ValueError that names the input that is missing or of another length."""
     missing = [name for name, values in batch.items() if values is None]
     if missing:
-        raise ValueError(f"Inputs are missing: {', '.join(missing)}. Expected {', '.join(_INPUTS)}, one label per row.")
+        raise ValueError(
+            f"Inputs are missing: {', '.join(missing)}. Expected {', '.join(_INPUTS)}, one label per row."
+        )
     columns = {name: _labels(values, name) for name, values in batch.items()}
     if len({len(column) for column in columns.values()}) > 1:
         given = ", ".join(f"{name}: {len(column)}" for name, column in columns.items())
@@ -158,31 +166,39 @@ def _columns(batch):
 
 def _labels(values, name):
     """One input as an array of integers or of text; logits, probabilities and missing labels are refused."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise ValueError(f"{name} is of type {type(values).__name__}, expected a list or an array, one label per row.")
     if hasattr(values, "detach"):  # a torch tensor, on whatever device
         values = values.detach().cpu().numpy()
-    try:
-        array = np.asarray(values if hasattr(values, "__array__") else list(values))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} is not a list with one label per row: {error}.") from error
-    if array.ndim != 1:
+    if not isinstance(values, np.ndarray):
+        # as objects first: NumPy would quietly make text of a list in which numbers and text are mixed
+        values = np.array(list(values) if not hasattr(values, "__array__") else values, dtype=object)
+    if values.ndim != 1:
         raise ValueError(
-            f"{name} has shape {array.shape}, expected one label per row, shape (n,). For logits pass the argmax."
+            f"{name} has shape {values.shape}, expected one label per row, shape (n,). For logits pass the argmax."
         )
-    if array.dtype.kind == "O":
-        kinds = {type(value) for value in array.tolist()}
-        if not all(issubclass(kind, str) for kind in kinds):
-            names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"{name} holds values of type {names}, expected only integers or only text.")
-        array = array.astype(np.str_)
-    if array.dtype.kind == "f" and (not np.isfinite(array).all() or (array != np.trunc(array)).any()):
+    if values.dtype.kind == "O":
+        values = _from_objects(values, name)
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.trunc(values)).all()):
         raise ValueError(
-            f"{name} holds fractions or NaN, expected class indices or names. For scores or probabilities pass the argmax."
+            f"{name} holds fractions or NaN, expected class indices or names. For scores or probabilities pass the "
+            "argmax."
         )
-    if array.dtype.kind in "iubf":
-        return array.astype(np.int64)
-    if array.dtype.kind != "U":
-        raise ValueError(f"{name} has dtype {array.dtype}, expected integers or text (class indices or class names).")
-    return array
+    if values.dtype.kind in "iubf":
+        return values.astype(np.int64)
+    if values.dtype.kind in "UT":
+        return values.astype(np.str_)
+    raise ValueError(f"{name} has dtype {values.dtype}, expected integers or text (class indices or class names).")
+
+
+def _from_objects(values, name):
+    kinds = {type(value) for value in values.tolist()}
+    if all(issubclass(kind, str) for kind in kinds):
+        return values.astype(np.str_)
+    if all(issubclass(kind, (int, float, np.number, np.bool_)) for kind in kinds):
+        return values.astype(np.float64 if any(issubclass(kind, (float, np.floating)) for kind in kinds) else np.int64)
+    names = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise ValueError(f"{name} holds values of type {names}, expected only integers or only text, one label per row.")
 
 
 def _weights(values, rows):

@@ -1,0 +1,89 @@
+"""The old model's weights, tensor by tensor beside the new model's, with classifier rows matched by class name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..labels import LabelAlignment, align_labels
+from ..merging.heads import head_entries
+from .references import label_names_of
+
+
+@dataclass
+class OldWeights:
+    """Old values by the new model's parameter names. Rows of added classes have none, and are left alone."""
+
+    weights: Mapping[str, Tensor]
+    match: LabelAlignment
+    heads: frozenset[str]
+    fisher: dict[str, Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reference: Any, model: nn.Module) -> OldWeights:
+        """The weights of `reference`; every trained tensor of `model` must have its counterpart there."""
+        old = {name: value.detach().clone() for name, value in reference.model.state_dict().items()}
+        trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        match = align_labels(reference.label_names, label_names_of(model))
+        heads = frozenset() if match.identical else frozenset(head_entries(_shapes(old), _shapes(trained), match))
+        _check_counterparts(old, trained, heads, reference.name)
+        return cls({name: value for name, value in old.items() if name in trained}, match, heads)
+
+    def beside(self, name: str, parameter: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The old value of a parameter on its device, and the rows it is for; `None` when it is for all of them."""
+        return self._placed(name, self.weights[name], parameter)
+
+    def fisher_beside(self, name: str, parameter: Tensor) -> Tensor:
+        """The old model's Fisher for the same rows."""
+        return self._placed(name, self.fisher[name], parameter)[0]
+
+    def _placed(self, name: str, value: Tensor, parameter: Any) -> tuple[Tensor, Tensor | None]:
+        rows = None
+        if name in self.heads:
+            value = value[torch.from_numpy(self.match.old_index).to(value.device)]
+            rows = torch.from_numpy(self.match.new_index).to(parameter.device)
+        if hasattr(parameter, "to_local"):
+            value = _shard_like(value, parameter, rows is not None, name)
+        return value.to(device=parameter.device, dtype=parameter.dtype), rows
+
+
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:
+    return {name: value.shape for name, value in tensors.items()}
+
+
+def _check_counterparts(
+    old: Mapping[str, Tensor], trained: Mapping[str, Tensor], heads: frozenset[str], old_name: str
+) -> None:
+    problems = [f"{name}: the old model has no such tensor" for name in trained if name not in old]
+    problems += [
+        f"{name}: {tuple(value.shape)} in the new model, {tuple(old[name].shape)} in the old one"
+        for name, value in trained.items()
+        if name in old and name not in heads and old[name].shape != value.shape
+    ]
+    if problems:
+        raise ValueError(
+            f"The new model's weights cannot be held near those of {old_name}, which has another architecture; train "
+            "all weights of a model of the same one, or use a distillation loss, which does not mind:\n  "
+            + _first(problems)
+        )
+
+
+def _shard_like(value: Tensor, parameter: Any, by_rows: bool, name: str) -> Tensor:
+    if by_rows:
+        raise ValueError(
+            f"{name} is spread over processes and the old model has other classes: rows cannot be matched there. "
+            "Train without sharding, or give both models the same classes."
+        )
+    from torch.distributed.tensor import distribute_tensor
+
+    placed = value.to(device=parameter.device, dtype=parameter.dtype)
+    return distribute_tensor(placed, parameter.device_mesh, parameter.placements).to_local()
+
+
+def _first(problems: Sequence[str], most: int = 8) -> str:
+    rest = len(problems) - most
+    return "\n  ".join([*problems[:most], *([f"... and {rest} more"] if rest > 0 else [])])
