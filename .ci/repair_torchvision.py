@@ -1,10 +1,10 @@
 """Make `import torchvision` work where its wheel was built for CUDA and torch was not.
 
-The registry's torchvision wheel is linked to CUDA. Under a CPU build of torch its C++ operators cannot be loaded, and the
-import then fails with "operator torchvision::nms does not exist", taking timm, `transformers.Trainer` and the
-`accelerate` command down with it. Only the *declaration* of two operators is missing: nothing here ever calls them. So
-the repair declares them, from a `.pth` file in this environment's site-packages, when torchvision asks and they are not
-there. Transforms and timm work after it; `torchvision.ops.nms` and `torchvision.io` stay unusable.
+The registry's torchvision wheel is linked to CUDA. Under a CPU build of torch its C++ operators cannot be loaded, and
+the import then fails with "operator torchvision::nms does not exist", taking timm, `transformers.Trainer` and the
+`accelerate` command down with it. Only the *declaration* of two operators is missing: nothing here ever calls them.
+So the repair declares them, from a `.pth` file in this environment's site-packages, when torchvision asks and they
+are not there. Transforms and timm work after it; `torchvision.ops.nms` and `torchvision.io` stay unusable.
 
 Run with the environment's own python. Does nothing when torchvision imports, or is not installed.
 """

@@ -134,8 +134,7 @@ def _sides(args: argparse.Namespace) -> tuple[Predictions, Predictions, Predicti
     if any(files) == bool(models) or (any(files) and not all(files)) or (models and len(models) != 2):
         raise ValueError(
             f"Got {len(models)} models and {sum(map(bool, files))} prediction files, expected two models (hf-pct "
-            "compare "
-            "OLD NEW --dataset DATA) or two files (--old_predictions a.parquet --new_predictions b.parquet)."
+            "compare OLD NEW --dataset DATA) or two files (--old_predictions a.parquet --new_predictions b.parquet)."
         )
     old, new = models or files
 
@@ -153,12 +152,17 @@ def _predict(args: argparse.Namespace, model: str, processor: str | None, revisi
     if not args.dataset:
         raise ValueError(
             f"{model} is not a prediction file, so it is taken for a model, and a model needs --dataset: a file, a "
-            "folder "
-            "saved by `datasets`, or a Hub id."
+            "folder saved by `datasets`, or a Hub id."
         )
+    import datasets
+    from transformers.utils import logging
+
     from .data import load_data
     from .predict import predict
 
+    # the one progress bar that a person waits for is that of the prediction
+    datasets.disable_progress_bars()
+    logging.disable_progress_bar()
     return predict(
         model,
         load_data(args.dataset, split=args.split, config=args.dataset_config),

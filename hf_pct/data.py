@@ -29,8 +29,7 @@ def load_data(name: str | Path, *, split: str | None = None, config: str | None 
     except (FileNotFoundError, ConnectionError, OSError) as error:
         raise ValueError(
             f"{name} is not a file, not a folder saved by `datasets`, and not a dataset on the Hub that can be "
-            "reached "
-            f"({str(error).splitlines()[0]})"
+            f"reached ({str(error).splitlines()[0]})"
         ) from error
 
 
@@ -177,7 +176,6 @@ def _name_labels(
     if outside:
         raise ValueError(
             f"The labels {first_five(outside)} in {column!r} are not indices of the model's {len(model_names)} "
-            "classes. "
-            "Give the dataset a ClassLabel feature or names, so that labels are matched by name."
+            "classes. Give the dataset a ClassLabel feature or names, so that labels are matched by name."
         )
     return [model_names[value] for value in values], None

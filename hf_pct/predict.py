@@ -217,8 +217,7 @@ def _class_names(loaded: LoadedModel, rows: Rows) -> tuple[str, ...]:
     if not present & set(names):
         raise ValueError(
             f"None of the data's labels is a class of the model. The data has {first_five(sorted(present))}; the "
-            "model has "
-            f"{first_five(names)}. Set id2label in the model's config, or pass label_names."
+            f"model has {first_five(names)}. Set id2label in the model's config, or pass label_names."
         )
     return names
 

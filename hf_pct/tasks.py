@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -114,11 +115,10 @@ def load_model(
     auto: Any = AutoModelForImageClassification if _is_image_config(config) else AutoModelForSequenceClassification
     try:
         module = auto.from_pretrained(name, revision=revision, use_safetensors=True, dtype=dtype)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(
             f"The weights of {name} cannot be loaded from safetensors: {str(error).splitlines()[0]} Expected a "
-            "complete "
-            "model.safetensors; pickled weights are refused because loading them can run any code."
+            "complete model.safetensors; pickled weights are refused because loading them can run any code."
         ) from error
     loaded = _wrap_module(module, processor or name, max_length, label_names, revision)
     return LoadedModel(module, loaded.task, loaded.processor, loaded.label_names, name, _commit(config) or revision)
@@ -166,7 +166,11 @@ def _load_processor(processor: Any, image: bool, revision: str | None, model: nn
     problem = "none was given"
     if processor:
         try:
-            return auto.from_pretrained(str(processor), revision=revision)
+            loaded = auto.from_pretrained(str(processor), revision=revision)
+            # where no tokenizer is saved, transformers makes an empty one that reads every word as unknown
+            if image or len(loaded) > len(loaded.all_special_tokens):
+                return loaded
+            problem = f"{processor} has none (its vocabulary is empty)"
         except (OSError, ValueError, TypeError, KeyError) as error:
             problem = f"{processor} has none: {(str(error) or type(error).__name__).splitlines()[0]}"
     raise ValueError(
@@ -218,8 +222,7 @@ def _refuse_pickled(folder: Path) -> None:
     if pickled:
         raise ValueError(
             f"{folder} holds pickled weights only ({', '.join(pickled[:5])}); loading a pickle can run any code. "
-            "Expected "
-            "model.safetensors. Convert it once, where you trust it: "
+            "Expected model.safetensors. Convert it once, where you trust it: "
             "AutoModelForSequenceClassification.from_pretrained("
             f"{str(folder)!r}, use_safetensors=False, weights_only=True).save_pretrained({str(folder)!r})"
         )

@@ -9,7 +9,30 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import pytest
 
-WORDS = ["turn", "on", "off", "the", "light", "music", "play", "stop", "what", "is", "weather", "today", "set", "timer", "a", "b", "c", "d", "e", "f", "g", "h"]
+WORDS = [
+    "turn",
+    "on",
+    "off",
+    "the",
+    "light",
+    "music",
+    "play",
+    "stop",
+    "what",
+    "is",
+    "weather",
+    "today",
+    "set",
+    "timer",
+    "a",
+    "b",
+    "c",
+    "d",
+    "e",
+    "f",
+    "g",
+    "h",
+]
 INTENTS = ["light_on", "light_off", "music", "weather"]
 
 

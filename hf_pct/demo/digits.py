@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -43,7 +43,7 @@ def load_digits() -> Dataset:
     )
 
 
-def digit_splits(old_size: int = 300, new_size: int = 600, test_size: int = 900, seed: int = 0) -> DatasetDict:
+def digit_splits(old_size: int = 100, new_size: int = 150, test_size: int = 900, seed: int = 0) -> DatasetDict:
     """`old_train`, `new_train` (all of `old_train`, and more) and `test`, drawn without replacement."""
     from datasets import DatasetDict
 
@@ -58,14 +58,14 @@ def digit_splits(old_size: int = 300, new_size: int = 600, test_size: int = 900,
     return DatasetDict({part: digits.select(indices) for part, indices in rows.items()})
 
 
-def new_digit_model(seed: int = 0) -> TimmWrapperForImageClassification:
-    """A fresh model for the ten digits with timm's own initial weights.
+def new_digit_model(seed: int = 0) -> tuple[TimmWrapperForImageClassification, Any]:
+    """A fresh model for the ten digits with timm's own initial weights, and its image processor.
 
-    Its config says how pictures are prepared, so that `AutoImageProcessor` works on the folder it is saved to.
+    The config says how pictures are prepared, so that `AutoImageProcessor` works on the folder that it is saved to.
     """
     import timm
     import torch
-    from transformers import TimmWrapperConfig, TimmWrapperForImageClassification
+    from transformers import TimmWrapperConfig, TimmWrapperForImageClassification, TimmWrapperImageProcessor
 
     names = [str(digit) for digit in range(10)]
     config = TimmWrapperConfig(
@@ -86,4 +86,4 @@ def new_digit_model(seed: int = 0) -> TimmWrapperForImageClassification:
         # The wrapper replaces timm's initial weights by small random ones, from which a deep network learns poorly.
         fresh = timm.create_model(ARCHITECTURE, num_classes=len(names))
     model.timm_model.load_state_dict(fresh.state_dict())
-    return model
+    return model, TimmWrapperImageProcessor(config.pretrained_cfg, architecture=ARCHITECTURE)

@@ -11,12 +11,15 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from .packages import minilm_path
+from .quiet import quiet
 from .sentences import IntentGrammar, Sentence
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
+    from transformers import PreTrainedModel
 
 # Some intents have thousands of sentences, others a dozen: the first are cut, the last left out.
 MAX_PER_INTENT = 200
@@ -61,6 +64,25 @@ def intent_splits(old_size: int = 400, new_size: int = 600, test_size: int = 150
     return DatasetDict({part: _to_dataset(rows, names) for part, rows in parts.items()})
 
 
+def new_intent_model(label_names: list[str], seed: int = 0) -> tuple[PreTrainedModel, Any]:
+    """The pretrained MiniLM with a fresh head for these intents, and its tokenizer."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = str(minilm_path())
+    with quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)  # the head's initial weights
+        model = AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            id2label=dict(enumerate(label_names)),
+            label2id={name: index for index, name in enumerate(label_names)},
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+    # Half of the weights are word embeddings. A few hundred sentences teach them little; frozen, they cost nothing.
+    model.base_model.embeddings.requires_grad_(False)
+    return model, tokenizer
+
+
 def generate_sentences(seed: int = 0) -> list[Sentence]:
     """Every intent's sentences, without the texts that two intents share and the intents that are left with few."""
     grammar = IntentGrammar()
@@ -84,12 +106,14 @@ def _split_by_pattern(sentences: Sequence[Sentence], rng: random.Random) -> tupl
     for sentence in sentences:
         by_intent[sentence.label].append(sentence)
     train, test = [], []
+    held_out: dict[str, bool] = {}  # of every pattern; two intents may share one ("start the {name}")
     for rows in by_intent.values():
-        patterns = sorted({row.pattern for row in rows})
-        held_out = set(rng.sample(patterns, max(1, round(TEST_PATTERNS * len(patterns)))))
+        patterns = sorted({row.pattern for row in rows} - set(held_out))
+        chosen = set(rng.sample(patterns, round(TEST_PATTERNS * len(patterns))))
+        held_out |= {pattern: pattern in chosen for pattern in patterns}
         rng.shuffle(rows)
-        train.append([row for row in rows if row.pattern not in held_out])
-        test.extend(row for row in rows if row.pattern in held_out)
+        train.append([row for row in rows if not held_out[row.pattern]])
+        test.extend(row for row in rows if held_out[row.pattern])
     rng.shuffle(test)
     in_turn = chain.from_iterable(zip_longest(*train))
     return [row for row in in_turn if row is not None], test

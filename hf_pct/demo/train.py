@@ -5,8 +5,6 @@ Nothing here knows of flips. It is the training that people have today, one func
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +12,15 @@ import torch
 from datasets import Dataset
 from tqdm.auto import tqdm
 from transformers import (
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
     PreTrainedModel,
     PrinterCallback,
     Trainer,
     TrainerCallback,
     TrainingArguments,
-    set_seed,
 )
 
 from ..tasks import load_model
-from .packages import minilm_path
-
-
-def new_intent_model(label_names: list[str], seed: int) -> tuple[PreTrainedModel, Any]:
-    """The pretrained MiniLM with a fresh head for these intents, and its tokenizer."""
-    folder = str(minilm_path())
-    set_seed(seed)  # the head's initial weights
-    with quiet():
-        model = AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            id2label=dict(enumerate(label_names)),
-            label2id={name: index for index, name in enumerate(label_names)},
-        )
-        return model, AutoTokenizer.from_pretrained(folder)
+from .quiet import quiet
 
 
 def fine_tune(
@@ -100,25 +82,3 @@ class ProgressBar(TrainerCallback):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.bar.close()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the libraries' own messages and bars: a reader of the demo should see the demo."""
-    import datasets
-    import transformers
-
-    logging = transformers.utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    data_bars = datasets.are_progress_bars_disabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-        if not data_bars:
-            datasets.enable_progress_bars()

@@ -72,8 +72,7 @@ def compare(
     if not counted.any():
         raise NotComparableError(
             f"None of the {len(counted)} rows has a label that the old model knows, so nothing can flip. The old "
-            "model's "
-            f"classes: {', '.join((old.label_names or old.vocabulary)[:5])}, ..."
+            f"model's classes: {', '.join((old.label_names or old.vocabulary)[:5])}, ..."
         )
     every_row = bool(counted.all())
     labels, old_answers, new_answers = (

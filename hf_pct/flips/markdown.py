@@ -148,8 +148,7 @@ def _rates(report: FlipReport) -> str:
         rows.append((name, percent(weighted.counts.nfr), spread(weighted.nfr_interval)))
     tests = (
         f"Breaks as often as it mends: exact McNemar p = {report.mcnemar.exact:.3g} (mid-p "
-        f"{report.mcnemar.mid_p:.3g}). "
-        f"Accuracy not inferior by more than {percent(inferior.margin)}: "
+        f"{report.mcnemar.mid_p:.3g}). Accuracy not inferior by more than {percent(inferior.margin)}: "
         f"{'yes' if inferior.holds else 'not shown'}, p = {inferior.p_value:.3g}."
     )
     return table(["rate", "value", f"{report.confidence:.0%} interval, %"], rows) + "\n\n" + tests
@@ -189,8 +188,8 @@ def _remarks(report: FlipReport) -> list[str]:
     if labels.added:
         remarks.append(
             f"{len(labels.added)} added classes with {labels.added_rows:,} rows are reported apart: new accuracy "
-            "there "
-            f"{percent(labels.added_accuracy)}; {labels.flips_into_added:,} negative flips went into an added class."
+            f"there {percent(labels.added_accuracy)}; {labels.flips_into_added:,} negative flips went into an added "
+            "class."
         )
     if report.cluster:
         remarks.append(f"Intervals are drawn by {report.cluster}, so that rows that belong together stay together.")

@@ -150,10 +150,8 @@ def _check_same_data(old: Predictions, new: Predictions, allow_partial: bool) ->
     if first and second and first != second and not allow_partial:
         raise NotComparableError(
             f"The ids match, but the data does not: the old model saw dataset {first}, the new one {second} (hashes "
-            "of "
-            "ids, inputs and labels). Predict both models on the same data, or pass allow_partial (--allow_partial) "
-            "to "
-            "compare them all the same."
+            "of ids, inputs and labels). Predict both models on the same data, or pass allow_partial "
+            "(--allow_partial) to compare them all the same."
         )
 
 
@@ -168,8 +166,7 @@ def _check_labels(pair: Pair, new_labels: np.ndarray) -> None:
         more = ", ..." if len(differ) > 5 else ""
         raise NotComparableError(
             f"{len(differ)} ids have two different labels: {', '.join(examples)}{more}. Use one set of labels for "
-            "both; "
-            "if one side has indices and the other names, pass its label names."
+            "both; if one side has indices and the other names, pass its label names."
         )
     known = {*pair.classes.shared, *pair.classes.added, *pair.classes.removed}
     present = np.flatnonzero(np.bincount(pair.labels))

@@ -83,8 +83,7 @@ class Predictions:
         if self.logits is not None and self.label_names is None:
             raise ValueError(
                 f"There are logits with {self.logits.shape[1]} columns but no label names to say which class each "
-                "column "
-                "is. Pass label_names, the model's classes in order."
+                "column is. Pass label_names, the model's classes in order."
             )
         if predictions is None:
             if self.logits is None:

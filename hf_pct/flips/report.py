@@ -129,8 +129,7 @@ class FlipReport:
         if data.get("format_version", 0) > FORMAT_VERSION:
             raise NotComparableError(
                 f"The report is in format {data['format_version']}, written by hf_pct {data.get('version', '?')}; "
-                "this "
-                f"hf_pct {__version__} reads up to format {FORMAT_VERSION}. Upgrade: pip install -U hf-pct"
+                f"this hf_pct {__version__} reads up to format {FORMAT_VERSION}. Upgrade: pip install -U hf-pct"
             )
         try:
             return _decode(data)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .args import PCTArguments
 from .mixout import Mixout
-from .old_weights import OldWeights
+from .old_weights import OldWeights, fisher_of_old
 
 if TYPE_CHECKING:
     from .base import PCTrainer
@@ -98,9 +98,7 @@ class Anchors:
             return
         self.old = OldWeights.of(reference, trainer.model)
         if self.args.ewc_weight:
-            from .fisher import old_fisher
-
-            self.old.fisher = old_fisher(trainer, reference)
+            self.old.fisher = fisher_of_old(trainer, reference, self.old.weights)
 
     def bind(self, model: nn.Module) -> None:
         """Pair the tensors that are trained with their old values."""

@@ -70,6 +70,7 @@ class PCTrainer(Trainer):
             self.shared.to(self.args.device)
         self.compute_metrics = FlipMetrics(known, self.compute_metrics)
         self.watch = LossWatch(self.args.divergence_limit)
+        self._last_batch: Mapping[str, Any] | None = None
         self.anchors = build_anchors(self.args)
         self.add_callback(TrainerHooks(self))
 
@@ -105,17 +106,28 @@ class PCTrainer(Trainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Sum of the terms; in training its share of the accumulated batch, so that splitting one changes nothing."""
-        inputs = dict(inputs)
-        labels = inputs.pop("labels")
-        reference = self.source.logits(inputs) if self.shared is not None else None
-        inputs = {key: value for key, value in inputs.items() if key not in (LOGITS, INPUTS)}
-        logits = logits_of(model(**inputs))
-        terms = self.loss_terms(logits, reference, labels)
+        logits, terms, idle = self._terms(model, inputs)
         loss = torch.stack(list(terms.values())).sum()
         if model.training:
-            self._watch_terms(terms, logits, reference, labels)
-            loss = loss * self._share(labels, num_items_in_batch)
+            self._last_batch = inputs
+            try:
+                self.watch.add({**terms, **self.anchors.values()}, idle)
+            except DivergenceError as error:
+                raise self._diverged(error.term, error.detail) from None
+            loss = loss * self._share(inputs["labels"], num_items_in_batch)
         return (loss, {"loss": loss, "logits": logits}) if return_outputs else loss
+
+    def _terms(
+        self, model: nn.Module, inputs: Mapping[str, Any]
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+        """Logits, the terms of the loss, and what each term would be for logits of zero."""
+        reference = self.source.logits(inputs) if self.shared is not None else None
+        ours = (LOGITS, INPUTS, "labels")
+        logits = logits_of(model(**{key: value for key, value in inputs.items() if key not in ours}))
+        labels = inputs["labels"]
+        with torch.no_grad():
+            idle = self.loss_terms(torch.zeros_like(logits), reference, labels)
+        return logits, self.loss_terms(logits, reference, labels), idle
 
     def _share(self, labels: Tensor, num_items: Tensor | int | None) -> Tensor | float:
         """This batch's part of the optimizer step: its rows over all rows, times the processes that DDP averages."""
@@ -123,14 +135,6 @@ class PCTrainer(Trainer):
             return 1.0 / self.current_gradient_accumulation_steps
         averaged = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return labels.ne(-100).sum() * averaged / num_items
-
-    def _watch_terms(self, terms: dict[str, Tensor], logits: Tensor, reference: Tensor | None, labels: Tensor) -> None:
-        with torch.no_grad():
-            idle = self.loss_terms(torch.zeros_like(logits), reference, labels)
-        try:
-            self.watch.add({**terms, **self.anchors.values()}, idle)
-        except DivergenceError as error:
-            raise self._diverged(error.term, error.detail) from None
 
     def _diverged(self, term: str, detail: str) -> DivergenceError:
         from transformers.trainer_utils import get_last_checkpoint
@@ -203,11 +207,30 @@ class PCTrainer(Trainer):
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """A checkpoint that a diverging run would leave behind is not written, so the last good one stays the last."""
-        broken = next((name for name, value in self.model.named_parameters() if not value.isfinite().all()), None)
-        if broken is not None:
-            raise self._diverged("ce" if self.reference_loss is None else self.reference_loss.name, f"broke {broken}")
-        if self.watch.healthy:
+        if self.weights_are_good(model):
             super()._save_checkpoint(model, trial)
+
+    def check_weights(self) -> None:
+        """Refuse to end a training whose last step broke the weights."""
+        if not self.weights_are_good(self.model_wrapped):
+            name = self.reference_loss.name if self.reference_loss is not None else "ce"
+            raise self._diverged(name, "was broken by the last step")
+
+    def weights_are_good(self, model: nn.Module) -> bool:
+        """Whether the weights after the last step still give the batch that made it a sane loss, in every process.
+
+        The loss of a step is that of the weights before it, so without this look a step that breaks the weights would
+        be saved, and an older good checkpoint thrown away for it.
+        """
+        if self._last_batch is None:
+            return True
+        training = model.training
+        model.eval()
+        with torch.no_grad():
+            _, terms, idle = self._terms(model, self._last_batch)
+        model.train(training)
+        good = torch.tensor([int(self.watch.sane(terms, idle))], device=self.args.device)
+        return bool(self.accelerator.gather(good).all())
 
     def _shared_classes(self) -> SharedClasses | None:
         if self.source.label_names is None:

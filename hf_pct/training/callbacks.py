@@ -28,3 +28,4 @@ class TrainerHooks(TrainerCallback):
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.trainer.anchors.release()
+        self.trainer.check_weights()

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..labels import LabelAlignment, align_labels
+from ..merging.fisher import diagonal_fisher, fisher_batches
 from ..merging.heads import head_entries
+from ..merging.interpolate import scale_fisher
 from .references import label_names_of
+from .rows import INPUTS
+
+if TYPE_CHECKING:
+    from .base import PCTrainer
 
 
 @dataclass
@@ -49,6 +56,30 @@ class OldWeights:
         if hasattr(parameter, "to_local"):
             value = _shard_like(value, parameter, rows is not None, name)
         return value.to(device=parameter.device, dtype=parameter.dtype), rows
+
+
+def fisher_of_old(trainer: PCTrainer, reference: Any, names: Collection[str]) -> dict[str, Tensor]:
+    """The old model's diagonal Fisher on the training set, for the tensors named, scaled to a mean of 1.
+
+    Each sample by itself, with the old model's own answer as its label, as the BCWI paper has it.
+    """
+    dataset, args = trainer.train_dataset, trainer.args
+    count = min(args.fisher_samples or len(dataset), len(dataset))
+    rows = [dataset[index] for index in np.random.default_rng(args.seed).permutation(len(dataset))[:count].tolist()]
+    collate = trainer._get_collator_with_removed_columns(trainer.data_collator)
+    model = reference.to(args.device).model
+
+    def inputs(rows: list) -> dict[str, Tensor]:
+        batch = collate(rows)
+        return reference.accepted(batch.get(INPUTS, batch))
+
+    try:
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(name in names)
+        batches = fisher_batches(rows, inputs, args.per_device_train_batch_size)
+        return scale_fisher(diagonal_fisher(model, batches, total=count, progress=not args.disable_tqdm))
+    finally:
+        model.requires_grad_(False)
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:

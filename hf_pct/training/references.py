@@ -47,11 +47,15 @@ class ModelReference:
         self._accepts = _forward_names(model)
 
     def logits(self, inputs: Mapping[str, Any]) -> Tensor:
-        known = {key: value for key, value in inputs.items() if key in self._accepts}
+        known = self.accepted(inputs)
         with torch.no_grad():
             if not known and "pixel_values" in inputs:  # a bare timm model names its input `x`
                 return logits_of(self.model(inputs["pixel_values"]))
             return logits_of(self.model(**known))
+
+    def accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs that this model's forward names; another architecture may have made more of them."""
+        return {key: value for key, value in inputs.items() if key in self._accepts}
 
     def fingerprint(self) -> str | None:
         return model_fingerprint(self.model)

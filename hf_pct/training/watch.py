@@ -56,10 +56,12 @@ class LossWatch:
         if any(count >= self.patience for count in self._above.values()):
             raise self._error(names)
 
-    @property
-    def healthy(self) -> bool:
-        """No term was above the limit at the last batch: the weights before it are worth keeping."""
-        return not any(self._above.values())
+    def sane(self, terms: Mapping[str, Tensor], idle: Mapping[str, Tensor | float]) -> bool:
+        """Whether no term of a batch is above the limit; weights that give such terms are worth keeping."""
+        values = {name: float(value) for name, value in terms.items()}
+        if not all(map(math.isfinite, values.values())):
+            return False
+        return not self.limit or all(values[name] <= self.limit * max(float(idle[name]), 1.0) for name in idle)
 
     def means(self) -> dict[str, float]:
         """Mean of each term since the last call."""

@@ -172,7 +172,7 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path):
         ("p.jsonl", '{"id": 1, "label": ', "cannot be read as JSON lines"),
         ("p.jsonl", '{"id": 1, "label": "a", "prediction": "a", "logits": [1]}\n'
          '{"id": 2, "label": "a", "prediction": "a", "logits": [1, 2]}\n', "between 1 and 2 columns"),
-        ("p.jsonl", '{"id": 1, "label": "a", "prediction": "a"}\n{"id": 2, "label": "a"}\n', "1 of 2 rows have no pred"),
+        ("p.jsonl", '{"id": 1, "label": "a", "prediction": "a"}\n{"id": 2, "label": "a"}\n', "1 of 2 rows have no"),
         ("p.jsonl", '{"id": 1, "label": [1], "prediction": "a"}\n', "column label is of type"),
     ],
 )  # fmt: skip

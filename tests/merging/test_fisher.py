@@ -10,9 +10,10 @@ from torch import nn
 
 from hf_pct.merging.fisher import diagonal_fisher, fisher_batches, load_fisher, save_fisher
 from hf_pct.merging.per_sample import unsupported
+from tests.merging.bag_model import ROWS, Bag, pad
 from tests.merging.conftest import tiny_bert
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
 
 
 def text_batch(size=6, length=9, seed=0):
@@ -158,29 +159,12 @@ def test_bad_input():
         diagonal_fisher(tiny_bert(1).requires_grad_(False), [text_batch()])
 
 
-ROWS = [{"input_ids": [1 + (i + j) % 40 for j in range(3 + i % 4)]} for i in range(11)]
-
-
-class Bag(nn.Module):
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.words, self.head = nn.Embedding(42, 8, padding_idx=0), nn.Linear(8, 3)
-
-    def forward(self, input_ids):
-        return self.head(self.words(input_ids).sum(1).tanh())
-
-
-def pad(rows):
-    width = max(len(row["input_ids"]) for row in rows)
-    return {"input_ids": torch.tensor([row["input_ids"] + [0] * (width - len(row["input_ids"])) for row in rows])}
-
-
 def test_two_processes_give_the_same(tmp_path):
     port = str(20000 + os.getpid() % 20000)
     code = (
         "import sys, torch.distributed as dist; dist.init_process_group('gloo')\n"
-        "from tests.merging.test_fisher import *\n"
+        "from hf_pct.merging.fisher import diagonal_fisher, fisher_batches, save_fisher\n"
+        "from bag_model import ROWS, Bag, pad\n"
         "fisher = diagonal_fisher(Bag(), fisher_batches(ROWS, pad, 3))\n"
         "save_fisher(fisher, sys.argv[1] + str(dist.get_rank())); dist.destroy_process_group()"
     )
@@ -188,7 +172,7 @@ def test_two_processes_give_the_same(tmp_path):
     for rank in ("0", "1"):
         place = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         command = [sys.executable, "-c", code, str(tmp_path / "fisher")]
-        running.append(subprocess.Popen(command, env={**os.environ, **place, "OMP_NUM_THREADS": "1"}, cwd=ROOT))
+        running.append(subprocess.Popen(command, env={**os.environ, **place, "OMP_NUM_THREADS": "1"}, cwd=HERE))
     assert [process.wait(timeout=120) for process in running] == [0, 0]
     save_fisher(diagonal_fisher(Bag(), fisher_batches(ROWS, pad, 3)), tmp_path / "one")
     for rank in (0, 1):

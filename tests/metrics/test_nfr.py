@@ -148,7 +148,7 @@ GOOD = {"references": [0, 1], "old_predictions": [0, 1], "predictions": [0, 1]}
         ({"predictions": [0]}, r"lengths differ \(predictions: 1, references: 2, old_predictions: 2\)"),
         (
             {"old_predictions": None},
-            "Inputs are missing: old_predictions. Expected predictions, references, old_predictions",
+            "Inputs are missing: old_predictions. Expected predictions, references,",
         ),
         ({"predictions": [0.2, 0.7]}, "predictions holds fractions or NaN.*argmax"),
         ({"predictions": [0.0, float("nan")]}, "predictions holds fractions or NaN"),

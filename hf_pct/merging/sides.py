@@ -1,0 +1,90 @@
+"""The two sides of a merge as tensors: loaded, checked against each other, heads in one label space."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from hf_pct.labels import LabelAlignment
+from hf_pct.merging.heads import align_fisher_rows, align_head, head_entries, match_labels
+from hf_pct.merging.interpolate import find_nonfinite, interpolate_into, mismatches, raise_all, scale_fisher
+
+Model: TypeAlias = str | Path | nn.Module
+
+
+def as_module(model: Model) -> nn.Module:
+    """A module as it is, or one loaded from a folder or Hub id, safetensors only."""
+    if isinstance(model, nn.Module):
+        return model
+    from hf_pct.tasks import load_model
+
+    return load_model(model).model
+
+
+def label_names(model: nn.Module) -> list[str]:
+    """The classes in the order of the logits, from the config."""
+    names = getattr(getattr(model, "config", None), "id2label", None)
+    if not names:
+        raise ValueError(
+            f"{type(model).__name__} has no `config.id2label`: label names are needed to match the heads."
+        )
+    return [names[key] for key in sorted(names)]
+
+
+def widened(old: nn.Module, names: Sequence[str]) -> nn.Module:
+    """A copy of the old model with a head for `names`: old classes keep their rows, added ones start afresh."""
+    match = match_labels(label_names(old), names)
+    if match.identical:
+        return copy.deepcopy(old)
+    config: Any = copy.deepcopy(old.config)
+    config.id2label = dict(enumerate(names))
+    config.label2id = {name: i for i, name in enumerate(names)}
+    model = type(old)(config)
+    fresh = model.state_dict()
+    model.load_state_dict(align_head(old.state_dict(), fresh, match))
+    return model.train(old.training)
+
+
+@dataclass
+class Sides:
+    """Old and new weights under the new model's names and in its label space."""
+
+    old: dict[str, Tensor]
+    new: dict[str, Tensor]
+    match: LabelAlignment
+    fisher: dict[str, Tensor] | None = None
+
+    @classmethod
+    def of(cls, old_model: nn.Module, new_model: nn.Module, new_state: Mapping[str, Tensor]) -> Sides:
+        """Check everything that can be wrong, then align the old head to the new labels."""
+        old_state = old_model.state_dict()
+        match = match_labels(label_names(old_model), label_names(new_model))
+        problems = find_nonfinite(old_state, "old model") + find_nonfinite(new_state, "new model")
+        aligned = align_head(old_state, new_state, match)
+        problems += mismatches(aligned, new_state)
+        raise_all(problems, "These models cannot be merged")
+        return cls(dict(aligned), dict(new_state), match)
+
+    def set_fisher(self, fisher: Mapping[str, Tensor]) -> None:
+        """Take the old model's Fisher: scaled to mean 1, its head rows moved to the new labels."""
+        scaled = scale_fisher(fisher)
+        if not self.match.identical:
+            old_shapes = {name: tuple(value.shape) for name, value in scaled.items()}
+            for name in head_entries(old_shapes, {n: tuple(v.shape) for n, v in self.new.items()}, self.match):
+                scaled[name] = align_fisher_rows(scaled[name], self.match)
+        self.fisher = scaled
+
+    def to(self, device: torch.device) -> None:
+        for side in (self.old, self.new, self.fisher or {}):
+            for name, value in side.items():
+                side[name] = value.to(device)
+
+    def write(self, model: nn.Module, alpha: float) -> None:
+        """Put the model at `alpha`, in place."""
+        interpolate_into(model.state_dict(), self.old, self.new, alpha, old_fisher=self.fisher)

@@ -1,0 +1,90 @@
+"""The whole demo, cut short, and what it does to folders."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hf_pct.cli import main
+from hf_pct.demo.story import MARKER, run_demo
+from hf_pct.flips.predictions import Predictions
+from hf_pct.flips.report import FlipReport
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """One quick run: its folder and what it printed."""
+    import contextlib
+    import io
+
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        assert run_demo(folder, quick=True) == 0
+    return folder, printed.getvalue()
+
+
+@pytest.mark.parametrize("name", ["intents", "digits"])
+def test_leaves_models_tables_and_reports(told, name):
+    folder = told[0] / name
+    old, new = (Predictions.load(folder / f"{side}_predictions.parquet") for side in ("old", "new"))
+    report = FlipReport.load(folder / "flip_report.json")
+    assert len(old) == len(new) == report.counts.total == 200
+    assert old.provenance.weights != new.provenance.weights
+    assert (folder / "flip_report.md").read_text(encoding="utf-8").startswith("# Flips")
+    assert {path.name for path in (folder / "old").iterdir()} >= {"model.safetensors", "config.json"}
+    assert not list(folder.rglob("*.bin")), "no pickled file belongs into a model's folder"
+
+
+def test_flips_by_domain_and_with_their_text(told):
+    report = FlipReport.load(told[0] / "intents" / "flip_report.json")
+    assert "domain" in report.slices
+    assert "text" in report.flips.column_names
+
+
+def test_says_what_to_do_next(told):
+    folder, printed = told
+    assert "What does an update break?" in printed
+    assert printed.count("negative flip") + printed.count("NFR") > 4
+    assert "REGRESSED" in printed or "PASSED" in printed
+    assert "What to look at next" in printed
+    assert str(folder / "intents" / "flip_report.md") in printed
+
+
+@pytest.mark.parametrize("start", ["Gate", "Repeat", "Files"])
+def test_the_commands_that_it_names_work(told, start, capsys):
+    printed = told[1].replace("\\\n", " ")
+    line = next(line for line in printed.splitlines() if line.startswith(start))
+    command = shlex.split(line.split("hf-pct ", 1)[1].partition(";")[0])
+    assert main(command) in ((0, 1) if start == "Gate" else (0,))
+    assert "NFR" in capsys.readouterr().out
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
+    mine = tmp_path / "mine.txt"
+    mine.write_text("precious", encoding="utf-8")
+    with pytest.raises(FileExistsError, match=r"not empty and was not made by hf-pct demo.*--output_dir"):
+        run_demo(tmp_path, quick=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    with pytest.raises(FileExistsError, match="is a file, expected a folder"):
+        run_demo(mine, quick=True)
+    assert main(["demo", "--output_dir", str(tmp_path), "--quick"]) == 2
+
+
+def test_a_folder_of_its_own_is_used_again(told, monkeypatch):
+    from hf_pct.demo import story
+
+    folder = told[0]
+    assert (folder / MARKER).exists()
+    assert story._claim(Path(folder)) == folder
+
+
+def test_same_seed_same_flips(told, tmp_path):
+    """What a newcomer sees is what we saw: training is deterministic on one machine."""
+    from hf_pct.demo import story
+
+    update = story._shorten(story._digits(0))
+    report = story._tell(update, tmp_path / "digits", 0)
+    first = FlipReport.load(told[0] / "digits" / "flip_report.json")
+    assert report.counts == first.counts
+    assert report.new.weights == first.new.weights
