@@ -24,7 +24,7 @@ $(READY): setup.cfg pyproject.toml constraints.txt .ci/repair_torchvision.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "hf_pct needs Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) -V 2>&1): try make PYTHON=python3.11"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[vision,viz,demo,test]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[vision,viz,demo,adapters,test]'
 	$(BIN)/python .ci/repair_torchvision.py
 	@touch $@
 

@@ -59,7 +59,7 @@ class Permutation:
 Node = Text | Slot | Rule | Sequence | Choice | Permutation
 
 _CLOSING = {"(": ")", "[": "]"}
-_REFERENCE = {"<": (">", Rule), "{": ("}", Slot)}
+_REFERENCE: dict[str, tuple[str, type[Rule] | type[Slot]]] = {"<": (">", Rule), "{": ("}", Slot)}
 
 
 def parse(template: str) -> Node:

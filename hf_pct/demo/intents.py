@@ -38,7 +38,7 @@ def load_intents(seed: int = 0) -> Dataset:
     return _to_dataset(sentences, sorted({sentence.label for sentence in sentences}))
 
 
-def intent_splits(old_size: int = 400, new_size: int = 600, test_size: int = 1500, seed: int = 0) -> DatasetDict:
+def intent_splits(old_size: int = 350, new_size: int = 450, test_size: int = 1500, seed: int = 0) -> DatasetDict:
     """`old_train`, `new_train` (all of `old_train`, and more) and `test`.
 
     No pattern is both in `test` and in a training set, so that a model cannot pass by remembering a phrase with
@@ -105,7 +105,8 @@ def _split_by_pattern(sentences: Sequence[Sentence], rng: random.Random) -> tupl
     by_intent = defaultdict(list)
     for sentence in sentences:
         by_intent[sentence.label].append(sentence)
-    train, test = [], []
+    train: list[list[Sentence]] = []
+    test: list[Sentence] = []
     held_out: dict[str, bool] = {}  # of every pattern; two intents may share one ("start the {name}")
     for rows in by_intent.values():
         patterns = sorted({row.pattern for row in rows} - set(held_out))

@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .grammar import Grammar, Node, parse
@@ -53,9 +54,7 @@ class IntentGrammar:
     def fill(self, slot: str, rng: random.Random, domain: str) -> str:
         """A value for a list; `domain` says which devices {name} may be."""
         if slot in self.values:
-            return self.grammar.draw(
-                rng.choice(self.values[slot]), lambda name, again: self.fill(name, again, domain), rng
-            )[0]
+            return self.grammar.draw(rng.choice(self.values[slot]), partial(self.fill, domain=domain), rng)[0]
         if slot in self.ranges:
             limits = self.ranges[slot]
             return str(rng.randrange(limits["from"], limits["to"] + 1, limits.get("step", 1)))
@@ -80,7 +79,7 @@ class IntentGrammar:
             rng.shuffle(templates)
             for node, domains in templates:
                 domain = rng.choice(domains)
-                text, pattern = self.grammar.draw(node, lambda slot, again, d=domain: self.fill(slot, again, d), rng)
+                text, pattern = self.grammar.draw(node, partial(self.fill, domain=domain), rng)
                 if text in seen:
                     continue
                 seen.add(text)

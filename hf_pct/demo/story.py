@@ -29,7 +29,7 @@ from .quiet import quiet
 from .train import fine_tune
 
 MARKER = ".hf_pct_demo"
-RULES = {"max_nfr": 0.01, "max_nfr_upper": 0.02, "min_accuracy_gain": 0.0}
+GATE = GateConfig(max_nfr=0.01, max_nfr_upper=0.02, min_accuracy_gain=0.0)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool 
         reports[update.name] = _tell(update, folder / update.name, seed)
     _say("\n--- 3. The gate: would a release with these limits go out?\n")
     for report in reports.values():
-        _say(gate_text(check_gate(report, GateConfig(**RULES)), report) + "\n")
+        _say(gate_text(check_gate(report, GATE), report) + "\n")
     _say(_what_next(folder, time.perf_counter() - started))
     return 0
 

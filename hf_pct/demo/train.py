@@ -40,7 +40,7 @@ def fine_tune(
     column = next(name for name in task.usual_columns if name in train_dataset.column_names)
 
     def collate(rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        inputs = task.collate(task.prepare([row[column] for row in rows]))  # type: ignore[arg-type]
+        inputs = task.collate(task.prepare([row[column] for row in rows]))
         return {**inputs, "labels": torch.tensor([row["label"] for row in rows])}
 
     arguments = TrainingArguments(

@@ -1,5 +1,6 @@
 """A FlipReport for people: Markdown for a pull request, a dozen lines for a terminal."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,9 +22,10 @@ def spread(interval: Interval) -> str:
 def escape(text: Any) -> str:
     """Text from data as one safe Markdown table cell: no markup, no HTML, no new row."""
     cell = str(text).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    for mark in "|`*_[]#!~":
+    for mark in "|`*[]#!~":
         cell = cell.replace(mark, "\\" + mark)
-    return " ".join(cell.split())
+    # an underscore inside a word is no markup, and names are easier to read and to search without the backslash
+    return " ".join(re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", cell).split())
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -129,7 +131,7 @@ def _rates(report: FlipReport) -> str:
         "pfr": "positive flip rate (PFR)",
         "old_accuracy": "old accuracy",
         "new_accuracy": "new accuracy",
-        "accuracy_gain": "accuracy gain",
+        "accuracy_gain": "accuracy gain (points)",
     }
     rows = [(text, percent(getattr(counts, name)), spread(report.intervals[name])) for name, text in described.items()]
     rows += [

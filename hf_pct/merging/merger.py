@@ -71,6 +71,7 @@ class BCWIMerger(Trainer):
         self.alpha: float | None = None
         self.last_sweep: Sweep | None = None
         self.selection: Selection | None = None
+        self.raw_fisher: dict[str, Tensor] | None = None  # the old model's, in its own label space, not yet scaled
         self._sides: Sides | None = None
         if args.keep_old_head:
             self.add_callback(KeepHeadRows(self.old_model))
@@ -97,7 +98,8 @@ class BCWIMerger(Trainer):
             if len(self.new_states) > 1:
                 sides.new = self._soup()
             if self.args.method == "fisher":
-                sides.set_fisher(self._old_fisher())
+                self.raw_fisher = self.raw_fisher or self._old_fisher()
+                sides.set_fisher(self.raw_fisher)
             sides.to(self.args.device)
             self._sides = sides
         return self._sides

@@ -61,7 +61,9 @@ class PCTrainer(Trainer):
         self.loss_weight = 1.0
         self.source = ReferenceSource(self, old_model, old_processor, old_label_names)
         self.shared: SharedClasses | None = self._shared_classes()
-        self.data_collator = ReferenceCollator(self.data_collator, *self.source.own_inputs())
+        self.data_collator = ReferenceCollator(
+            self.data_collator, *self.source.own_inputs(), share_raw=not self.args.remove_unused_columns
+        )
         self.source.check()
         known = (
             None if self.shared is None else self.shared.knows(torch.arange(len(self.shared.shared_of_new))).numpy()

@@ -72,15 +72,21 @@ class ReferenceCollator:
     """The trainer's collator, kept from seeing what it does not know: reference logits and raw columns.
 
     Raw columns become `reference_inputs` through the old model's own processor, for a live reference that needs them.
+    With `share_raw` the trainer's collator sees them too: it may well be the one that tokenizes.
     """
 
     def __init__(
-        self, collate: Callable[[list], Mapping[str, Any]], raw: Sequence[str] = (), encode: Encode | None = None
-    ):
+        self,
+        collate: Callable[[list], Mapping[str, Any]],
+        raw: Sequence[str] = (),
+        encode: Encode | None = None,
+        share_raw: bool = False,
+    ) -> None:
         self.collate, self.raw, self.encode = collate, tuple(raw), encode
+        self.hidden = {LOGITS} if share_raw else {LOGITS, *raw}
 
     def __call__(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-        hidden = {LOGITS, *self.raw}
+        hidden = self.hidden
         batch = dict(self.collate([{key: value for key, value in row.items() if key not in hidden} for row in rows]))
         if LOGITS in rows[0]:
             batch[LOGITS] = torch.from_numpy(np.stack([row[LOGITS] for row in rows]))

@@ -1,0 +1,145 @@
+"""From the answer tables of `bcwi_massive.py` to its Markdown table: choices on development data, numbers on test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from hf_pct.merging.args import FISHER_ALPHAS, LINEAR_ALPHAS
+from hf_pct.merging.curve import Curve
+from hf_pct.merging.selection import Contract, select_alpha
+from hf_pct.merging.sweep import ensemble_answers
+
+Table = dict[str, np.ndarray]
+PAPER = {
+    "old": "81.8 / 0",
+    "target": "83.4 / 3.3",
+    "new": "83.2 / 2.8",
+    "BCWI alpha 0.4": "83.4 / 1.4",
+    "BCWI alpha 0.6": "83.1 / 0.8",
+}
+
+
+class SeedTables:
+    """One seed's cells as correctness on both parts."""
+
+    def __init__(self, folder: Path, labels: Mapping[str, np.ndarray]):
+        self.labels = labels
+        self.cells: dict[str, Table] = {path.stem: dict(np.load(path)) for path in sorted(folder.glob("*.npz"))}
+
+    def right(self, name: str, part: str) -> np.ndarray | None:
+        cell = self.cells.get(name, {})
+        return cell[part] == self.labels[part] if part in cell else None
+
+    def ensemble(self, alpha: float, part: str) -> np.ndarray:
+        old, new = (self.cells[name][f"{part}_logits"].astype(np.float32) for name in ("old", "new-0"))
+        return ensemble_answers(old, new, alpha) == self.labels[part]
+
+    def curve(self, method: str, values: Sequence[float], part: str) -> Curve | None:
+        """alpha 0 is the untreated new model for every method: the yardstick of the contract."""
+        old, new = self.right("old", part), self.right("new-0", part)
+        if old is None or new is None:
+            return None
+        found: dict[float, np.ndarray] = {0.0: new}
+        for value in values:
+            right = self.ensemble(value, part) if method == "ensemble" else self.right(f"{method}-{value:g}", part)
+            if right is not None and 0 < value < 1:
+                found[value] = right
+        return Curve.of(old, found)
+
+    def score(self, right: np.ndarray | None, part: str = "test") -> tuple[float, float] | None:
+        old = self.right("old", part)
+        if right is None or old is None:
+            return None
+        return 100 * float(right.mean()), 100 * float((old & ~right).mean())
+
+
+def rows_of(seed: SeedTables, strengths: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float, float]]:
+    """Row name -> (test accuracy, test NFR, chosen value) for one seed."""
+    rows: dict[str, tuple[float, float, float]] = {}
+
+    def add(name: str, right: np.ndarray | None, value: float = float("nan")) -> None:
+        score = seed.score(right)
+        if score is not None:
+            rows[name] = (*score, value)
+
+    add("old", seed.right("old", "test"))
+    add("target", seed.right("target", "test"))
+    add("new", seed.right("new-0", "test"))
+    for alpha in LINEAR_ALPHAS[1:-1]:
+        add(f"BCWI alpha {alpha:g}", seed.right(f"linear-{alpha:g}", "test"))
+    grids = {"linear": LINEAR_ALPHAS, "soup": LINEAR_ALPHAS, "fisher": FISHER_ALPHAS, "ensemble": LINEAR_ALPHAS}
+    names = {"linear": "BCWI", "soup": "SoupBCWI (4)", "fisher": "FisherBCWI", "ensemble": "probability ensemble"}
+    add("soup of 4, unmerged", seed.right("soup-0", "test"))
+    for method, grid in grids.items():
+        curve = seed.curve(method, grid, "dev")
+        if curve is None or len(curve.alphas) < 3:
+            continue
+        alpha = select_alpha(curve, Contract()).alpha
+        cell = "new-0" if alpha == 0 else f"{method}-{alpha:g}"
+        right = seed.ensemble(alpha, "test") if method == "ensemble" else seed.right(cell, "test")
+        add(f"{names[method]}, alpha by contract", right, alpha)
+    add("probability ensemble 0.6", seed.ensemble(0.6, "test"))
+    for method, values in strengths.items():
+        best = _best_strength(seed, method, values)
+        if best is not None:
+            add(f"{method}, strength by contract", seed.right(f"{method}-{best:g}", "test"), best)
+    return rows
+
+
+def _best_strength(seed: SeedTables, method: str, values: Sequence[float]) -> float | None:
+    old, new = seed.right("old", "dev"), seed.right("new-0", "dev")
+    tried = [(v, right) for v in values if (right := seed.right(f"{method}-{v:g}", "dev")) is not None]
+    if len(tried) < len(values) or old is None or new is None:
+        return None
+    kept = [(int((old & ~r).sum()), -float(r.mean()), v) for v, r in tried if r.mean() >= new.mean()]
+    return min(kept)[2] if kept else max(tried, key=lambda pair: pair[1].mean())[0]
+
+
+def mean_interval(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and half-width of the 95 % t-interval over seeds."""
+    if len(values) < 2:
+        return float(np.mean(values)), float("nan")
+    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return float(np.mean(values)), float(half)
+
+
+def write_report(
+    results: Path,
+    labels: Mapping[str, np.ndarray],
+    seeds: Sequence[int],
+    strengths: Mapping[str, Sequence[float]],
+) -> str:
+    """`table.md` and `table.json` beside the cells; rows with fewer seeds say how many they have."""
+    per_seed = {
+        s: rows_of(SeedTables(results / str(s), labels), strengths) for s in seeds if (results / str(s)).is_dir()
+    }
+    per_seed = {s: rows for s, rows in per_seed.items() if "new" in rows}
+    names = list(dict.fromkeys(name for rows in per_seed.values() for name in rows))
+    lines = [
+        "| model | seeds | accuracy | NFR | accuracy - new | NFR / new's | chosen | paper (RoBERTa-base) |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    summary = {}
+    for name in names:
+        have = [s for s in per_seed if name in per_seed[s]]
+        accuracy = mean_interval([per_seed[s][name][0] for s in have])
+        nfr = mean_interval([per_seed[s][name][1] for s in have])
+        gain = mean_interval([per_seed[s][name][0] - per_seed[s]["new"][0] for s in have])
+        ratio = np.mean([per_seed[s][name][1] for s in have]) / np.mean([per_seed[s]["new"][1] for s in have])
+        values = [per_seed[s][name][2] for s in have]
+        chosen = "" if np.isnan(values).all() else ", ".join(f"{value:g}" for value in values)
+        lines.append(
+            f"| {name} | {len(have)} | {accuracy[0]:.2f} ± {accuracy[1]:.2f} | {nfr[0]:.2f} ± {nfr[1]:.2f} | "
+            f"{gain[0]:+.2f} ± {gain[1]:.2f} | {ratio:.2f} | {chosen} | {PAPER.get(name, '')} |"
+        )
+        summary[name] = {"seeds": have, "accuracy": accuracy, "nfr": nfr, "gain": gain, "ratio": float(ratio)}
+    text = "\n".join(lines) + "\n"
+    results.mkdir(parents=True, exist_ok=True)
+    (results / "table.md").write_text(text, encoding="utf-8")
+    (results / "table.json").write_text(json.dumps({"rows": summary, "per_seed": per_seed}, indent=1) + "\n")
+    return text

@@ -1,0 +1,174 @@
+"""What each way of staying near the old model costs a training step, against a plain `Trainer` step in the same run.
+
+    python benchmarks/training.py            # text: all-MiniLM-L6, sentences of about 14 tokens, batches of 32
+    python benchmarks/training.py --quick    # a few steps, to see that it runs
+
+All trainers are built first and then take turns, a few steps each, so that a machine that slows down slows all of them.
+Each step is a whole one: batch, forward, backward, clipping, optimizer, the callbacks. The ratio is taken between
+medians of the steps of the same rounds. Exits with 1 when a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from transformers import (
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    DataCollatorWithPadding,
+    PrinterCallback,
+    Trainer,
+    TrainingArguments,
+)
+
+from hf_pct.demo.packages import minilm_path
+from hf_pct.training import FocalDistillArguments, FocalDistillTrainer
+
+CLASSES = 60
+METHODS: dict[str, tuple[dict[str, Any], float]] = {
+    "focal distillation, cached": ({"method": "fd-lm", "reference": "cached"}, 1.05),
+    "focal distillation, live": ({"method": "fd-lm", "reference": "live"}, 1.35),
+    "prior weight decay": ({"method": "none", "prior_weight_decay": 1.0}, 1.05),
+    "EWC": ({"method": "none", "ewc_weight": 1.0, "fisher_samples": 64}, 1.15),
+    "L2-SP": ({"method": "none", "l2_sp_weight": 1.0}, 1.15),
+    "Mixout": ({"method": "none", "mixout": 0.5}, 1.4),
+}
+
+
+def sentences(tokenizer: Any, rows: int) -> datasets.Dataset:
+    """Rows of about 14 tokens of common words, each with a class."""
+    generator = np.random.default_rng(0)
+    words = np.array([word for word in tokenizer.get_vocab() if word.isalpha() and len(word) > 2][:3000])
+    texts = [" ".join(generator.choice(words, generator.integers(8, 17))) for _ in range(rows)]
+    data = datasets.Dataset.from_dict({"text": texts, "labels": generator.integers(0, CLASSES, rows).tolist()})
+    return data.map(lambda batch: dict(tokenizer(batch["text"])), batched=True).remove_columns("text")
+
+
+def classifier() -> Any:
+    torch.manual_seed(0)
+    return AutoModelForSequenceClassification.from_pretrained(
+        minilm_path(), num_labels=CLASSES, use_safetensors=True, dtype=torch.float32
+    )
+
+
+class Stepper:
+    """A trainer that is run one optimizer step at a time, by pausing it inside its own training loop."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        import threading
+
+        self.go, self.done = threading.Semaphore(0), threading.Semaphore(0)
+        self.trainer, self.failure = trainer, None
+        plain = trainer.get_batch_samples
+
+        def paused(*args: Any, **kwargs: Any) -> Any:
+            self.done.release()
+            self.go.acquire()
+            return plain(*args, **kwargs)
+
+        trainer.get_batch_samples = paused  # called once before each optimizer step
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+        self.done.acquire()
+
+    def _run(self) -> None:
+        try:
+            self.trainer.train()
+        except BaseException as error:  # shown by the main thread
+            self.failure = error
+        self.done.release()
+
+    def step(self) -> float:
+        """One optimizer step; how many seconds it took."""
+        start = time.perf_counter()
+        self.go.release()
+        self.done.acquire()
+        if self.failure is not None:
+            raise self.failure
+        return time.perf_counter() - start
+
+
+def settings(folder: str, batch: int, steps: int) -> dict[str, Any]:
+    return {
+        "output_dir": folder, "use_cpu": not torch.cuda.is_available(), "per_device_train_batch_size": batch,
+        "per_device_eval_batch_size": batch, "max_steps": steps, "learning_rate": 1e-5, "save_strategy": "no",
+        "logging_steps": 10**6, "report_to": "none", "disable_tqdm": True, "seed": 0, "divergence_limit": 0.0,
+    }  # fmt: skip
+
+
+def build(folder: Path, batch: int, steps: int, rows: int) -> dict[str, Trainer]:
+    tokenizer = AutoTokenizer.from_pretrained(minilm_path())
+    shared = {"train_dataset": sentences(tokenizer, rows), "data_collator": DataCollatorWithPadding(tokenizer)}
+    plain = settings(str(folder), batch, steps)
+    plain.pop("divergence_limit")
+    trainers: dict[str, Trainer] = {"no treatment": Trainer(classifier(), TrainingArguments(**plain), **shared)}
+    old = classifier()
+    for name, (own, _) in METHODS.items():
+        values = {**settings(str(folder), batch, steps), "reference_cache_dir": str(folder / "cache"), **own}
+        trainers[name] = FocalDistillTrainer(classifier(), FocalDistillArguments(**values), old_model=old, **shared)
+    for trainer in trainers.values():
+        trainer.remove_callback(PrinterCallback)
+    return trainers
+
+
+def measure(trainers: dict[str, Trainer], rounds: int, report: Callable[[str], None]) -> dict[str, list[float]]:
+    steppers = {}
+    for name, trainer in trainers.items():
+        steppers[name] = Stepper(trainer)
+        report(f"ready: {name}")
+    for stepper in steppers.values():  # the first steps allocate
+        stepper.step()
+        stepper.step()
+    seconds: dict[str, list[float]] = {name: [] for name in trainers}
+    names = list(trainers)
+    for turn in range(rounds):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            seconds[name].append(steppers[name].step())
+    return seconds
+
+
+def table(seconds: dict[str, list[float]]) -> Iterator[str]:
+    plain = np.array(seconds["no treatment"])
+    yield "| method | ms a step | times plain | 25 % to 75 % of rounds | at most | |"
+    yield "|---|---|---|---|---|---|"
+    for name, values in seconds.items():
+        ratios = np.array(values) / plain
+        low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+        bar = METHODS[name][1] if name in METHODS else None
+        verdict = "" if bar is None else ("met" if middle <= bar else "MISSED")
+        shown = "" if bar is None else f"{bar:.2f}"
+        middle_ms = statistics.median(values) * 1e3
+        yield f"| {name} | {middle_ms:.1f} | {middle:.3f} | {low:.3f} to {high:.3f} | {shown} | {verdict} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=60, help="steps that each method takes")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    rounds = 3 if options.quick else options.rounds
+    torch.set_num_threads(options.threads)
+    datasets.disable_progress_bars()
+    steps = rounds + 4
+    with tempfile.TemporaryDirectory() as folder:
+        trainers = build(Path(folder), options.batch, steps, rows=options.batch * 16)
+        seconds = measure(trainers, rounds, lambda line: print(line, file=sys.stderr, flush=True))
+    lines = list(table(seconds))
+    print("\n".join(lines), flush=True)
+    return int(any("MISSED" in line for line in lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Update a text classifier without breaking what the old one got right.
+
+    accelerate launch run_text_update.py fd_lm.yaml --old_model ./intents-v1 --model_name_or_path ./intents-v1 \
+        --train_file train.jsonl --validation_file test.jsonl --output_dir ./intents-v2
+
+Trains, counts flips on the validation rows at every evaluation, and leaves the model, both models' predictions and the
+flip report in `--output_dir`. Argument names are those of transformers' own examples; every flag may come from YAML.
+"""
+
+from dataclasses import dataclass, field
+
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding
+
+from hf_pct.training import FocalDistillArguments, FocalDistillTrainer
+from hf_pct.training.script import DataArguments, label_names, parse_arguments, train_and_measure, with_label_ids
+
+
+@dataclass
+class TextArguments(DataArguments):
+    model_name_or_path: str = field(
+        metadata={"help": "What the new model starts from: a Hub id or a folder."}, kw_only=True
+    )
+    text_column_name: str = field(default="text", metadata={"help": "Column with the text."})
+    max_seq_length: int = field(default=128, metadata={"help": "Texts are cut at this many tokens."})
+
+
+def main() -> None:
+    data, args = parse_arguments([TextArguments, FocalDistillArguments])
+    train, held_out = data.load()
+    old_names = label_list(args.old_model, args.old_revision) if args.old_model else []
+    names = label_names(train, data.label_column_name, old_names)
+    tokenizer = AutoTokenizer.from_pretrained(data.model_name_or_path)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        data.model_name_or_path,
+        use_safetensors=True,
+        ignore_mismatched_sizes=True,  # a head with other classes is made anew
+        id2label=dict(enumerate(names)),
+        label2id={name: index for index, name in enumerate(names)},
+    )
+
+    def tokenize(batch: dict) -> dict:
+        return dict(tokenizer(batch[data.text_column_name], truncation=True, max_length=data.max_seq_length))
+
+    with args.main_process_first():
+        prepared = [
+            with_label_ids(rows, data.label_column_name, names)
+            .map(tokenize, batched=True, desc="Tokenizing")
+            .select_columns([data.text_column_name, "labels", *tokenizer.model_input_names])
+            for rows in (train, held_out)
+        ]
+    if args.reference_columns is None and data.text_column_name != "text":
+        prepared = [rows.rename_column(data.text_column_name, "text") for rows in prepared]
+    trainer = FocalDistillTrainer(
+        model,
+        args,
+        train_dataset=prepared[0],
+        eval_dataset=prepared[1],
+        data_collator=DataCollatorWithPadding(tokenizer),
+        processing_class=tokenizer,
+    )
+    columns = {"input_column": data.text_column_name, "label_column": data.label_column_name}
+    train_and_measure(trainer, tokenizer, held_out, max_length=data.max_seq_length, **columns)
+
+
+def label_list(model: str, revision: str | None) -> list[str]:
+    """A model's classes in the order of its logits, from its config alone."""
+    names = AutoConfig.from_pretrained(model, revision=revision).id2label
+    return [names[index] for index in sorted(names)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What the example scripts share: settings from YAML and flags, one label space, and train, measure, write."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from datasets import ClassLabel, Dataset
+from transformers import HfArgumentParser, set_seed
+
+from ..compare_files import write_comparison
+from ..data import load_data
+from ..flips.compare import compare
+from ..flips.report import FlipReport
+from ..predict import predict
+from .base import PCTrainer
+
+
+@dataclass
+class DataArguments:
+    """Where rows come from, under the names that transformers' own example scripts use."""
+
+    dataset_name: str | None = field(default=None, metadata={"help": "A dataset on the Hub."})
+    dataset_config_name: str | None = field(default=None, metadata={"help": "Its configuration."})
+    train_file: str | None = field(default=None, metadata={"help": "Training rows: parquet, CSV or JSON lines."})
+    validation_file: str | None = field(default=None, metadata={"help": "Rows to evaluate and to count flips on."})
+    train_split_name: str = field(default="train", metadata={"help": "Split of dataset_name to train on."})
+    validation_split_name: str = field(
+        default="validation", metadata={"help": "Split of dataset_name to evaluate on."}
+    )
+    label_column_name: str = field(default="label", metadata={"help": "Column with the class: its name or its index."})
+    max_train_samples: int | None = field(default=None, metadata={"help": "Use this many training rows."})
+    max_eval_samples: int | None = field(default=None, metadata={"help": "Use this many evaluation rows."})
+
+    def load(self) -> tuple[Dataset, Dataset]:
+        """Training rows and evaluation rows, cut to what was asked for."""
+        if (self.dataset_name is None) == (self.train_file is None):
+            raise ValueError(
+                f"dataset_name={self.dataset_name!r}, train_file={self.train_file!r}: expected exactly one of them."
+            )
+        if self.train_file is not None:
+            if self.validation_file is None:
+                raise ValueError(
+                    "train_file was given without validation_file: flips are counted on rows not trained on."
+                )
+            train, held_out = load_data(self.train_file), load_data(self.validation_file)
+        else:
+            train, held_out = (
+                load_data(str(self.dataset_name), split=split, config=self.dataset_config_name)
+                for split in (self.train_split_name, self.validation_split_name)
+            )
+        return _first(train, self.max_train_samples), _first(held_out, self.max_eval_samples)
+
+
+def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
+    """Dataclasses from flags; a first argument that ends in .yaml gives values that flags then override."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = HfArgumentParser(list(classes))
+    if arguments and arguments[0].endswith((".yaml", ".yml")):
+        path = Path(arguments.pop(0))
+        values = yaml.safe_load(path.read_text()) or {}
+        known = {action.dest: action for action in parser._actions}
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise ValueError(
+                f"{path} sets {', '.join(unknown)}, which no argument is called. See --help for the names."
+            )
+        for name in values:
+            known[name].required = False
+        parser.set_defaults(**values)
+    return parser.parse_args_into_dataclasses(arguments)
+
+
+def label_names(rows: Dataset, column: str, old_names: Sequence[str] = ()) -> list[str]:
+    """The new model's classes: the old model's in their order, then those that the rows add."""
+    if column not in rows.column_names:
+        raise ValueError(f"label_column_name is {column!r}, the rows have {', '.join(rows.column_names)}.")
+    feature = rows.features[column]
+    if isinstance(feature, ClassLabel):
+        found: Iterable[str] = feature.names
+    elif any(isinstance(value, int) for value in rows[column][:1]):
+        found = old_names or [str(index) for index in range(max(rows[column]) + 1)]
+    else:
+        found = sorted(set(rows[column]))
+    return [*old_names, *(name for name in found if name not in set(old_names))]
+
+
+def with_label_ids(rows: Dataset, column: str, names: Sequence[str]) -> Dataset:
+    """The rows with a column `labels`: the index of each row's class among `names`."""
+    feature, index = rows.features[column], {name: position for position, name in enumerate(names)}
+    values = list(rows[column])
+    if isinstance(feature, ClassLabel):
+        values = [feature.names[value] for value in values]
+    if any(isinstance(value, str) for value in values[:1]):
+        unknown = sorted({value for value in values if value not in index})
+        if unknown:
+            raise ValueError(f"The classes {', '.join(unknown[:5])} occur in the rows but in no training row.")
+        values = [index[value] for value in values]
+    return rows.add_column("labels", values)
+
+
+def train_and_measure(trainer: PCTrainer, processor: Any, held_out: Dataset, **columns: Any) -> FlipReport | None:
+    """Train, evaluate, save; then predictions of both models on the held-out rows, the report, and a push if asked."""
+    args = trainer.args
+    set_seed(args.seed)
+    result = trainer.train(resume_from_checkpoint=args.resume_from_checkpoint)
+    trainer.log_metrics("train", result.metrics)
+    trainer.save_metrics("train", result.metrics)
+    metrics = trainer.evaluate()
+    trainer.log_metrics("eval", metrics)
+    trainer.save_metrics("eval", metrics)
+    trainer.save_model()
+    trainer.save_state()
+    if trainer.is_world_process_zero():
+        processor.save_pretrained(args.output_dir)
+    trainer.accelerator.wait_for_everyone()
+    report = None
+    if args.old_model is not None:
+        new, old = (predict(model, held_out, **columns) for model in (args.output_dir, args.old_model))
+        report = compare(old, new)
+        if trainer.is_world_process_zero():
+            write_comparison(Path(args.output_dir), report, old, new, overwrite=True)
+            print(report.to_text())
+    if args.push_to_hub:
+        trainer.push_to_hub()
+    trainer.end()
+    return report
+
+
+def _first(rows: Dataset, count: int | None) -> Dataset:
+    return rows if count is None else rows.select(range(min(count, len(rows))))

@@ -1,0 +1,106 @@
+import argparse
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForSequenceClassification, BertTokenizer
+
+from hf_pct.flips.errors import NotComparableError
+from hf_pct.merging.command import add_merge_arguments, run_merge
+from hf_pct.merging.interpolate import interpolate
+from hf_pct.merging.record import MergeRecord
+from tests.merging.conftest import nudged, tiny_bert
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(40))]
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    add_merge_arguments(parser)
+    return run_merge(parser.parse_args([str(argument) for argument in arguments]))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Old and new model folders with a tokenizer, and development data that the old model mostly gets right."""
+    root = tmp_path_factory.mktemp("world")
+    (root / "vocab.txt").write_text("\n".join(WORDS))
+    tokenizer = BertTokenizer(str(root / "vocab.txt"))
+    old = tiny_bert(1)
+    for name, model in (("old", old), ("new", nudged(old, 2)), ("new2", nudged(old, 3))):
+        model.save_pretrained(root / name)
+        tokenizer.save_pretrained(root / name)
+    texts = [" ".join(f"word{(7 * i + j * j) % 40}" for j in range(3 + i % 4)) for i in range(80)]
+    with torch.no_grad():
+        answers = old(**tokenizer(texts, padding=True, return_tensors="pt")).logits.argmax(-1).tolist()
+    rows = [
+        {"id": i, "text": text, "label": old.config.id2label[answer if i % 5 else (answer + 1) % 3]}
+        for i, (text, answer) in enumerate(zip(texts, answers, strict=True))
+    ]
+    (root / "dev.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return root
+
+
+def test_a_given_alpha(world, tmp_path, capsys):
+    assert run(world / "old", world / "new", "--alpha", "0.4", "--output_dir", tmp_path / "out", "--quiet") == 0
+    assert "merged at alpha 0.4" in capsys.readouterr().out
+    old, new = (load_file(world / name / "model.safetensors") for name in ("old", "new"))
+    merged, expected = load_file(tmp_path / "out/model.safetensors"), interpolate(old, new, 0.4)
+    assert all(torch.equal(merged[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize("method", ["linear", "soup", "fisher"])
+def test_auto_chooses_writes_and_can_be_made_again(world, tmp_path, capsys, method):
+    new = [world / "new", world / "new2"] if method == "soup" else [world / "new"]
+    out, again = tmp_path / "out", tmp_path / "again"
+    data = ["--dataset", world / "dev.jsonl", "--alphas", "0.3", "0.6"]
+    assert run(world / "old", *new, "--method", method, "--alpha", "auto", *data, "--quiet", "--output_dir", out) == 0
+    printed = capsys.readouterr().out
+    assert "the fewest negative flips among" in printed
+    record = MergeRecord.load(out / "pct_merge.json")
+    assert [row["alpha"] for row in record.curve] == [0.0, 0.3, 0.6, 1.0]
+    assert record.selection["kept"]
+    AutoModelForSequenceClassification.from_pretrained(out)
+    assert (out / "tokenizer.json").exists()
+    assert run("--config", out / "pct_merge.json", "--quiet", "--output_dir", again) == 0
+    assert (out / "model.safetensors").read_bytes() == (again / "model.safetensors").read_bytes()
+
+
+def test_a_promise_that_is_not_kept_exits_with_1(world, tmp_path, capsys):
+    options = ["--alpha", "auto", "--dataset", world / "dev.jsonl", "--alphas", "0.5", "--max_nfr", "0", "--quiet"]
+    options += ["--certify", "--output_dir", tmp_path / "out"]
+    assert run(world / "old", world / "new", *options) == 1
+    assert "returned unmerged" in capsys.readouterr().out
+    merged = (tmp_path / "out/model.safetensors").read_bytes()
+    assert merged == (world / "new/model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a"], "expected OLD and at least one NEW"),
+        (["a", "b"], "--alpha is missing"),
+        (["a", "b", "c", "--alpha", "0.5"], "use --method soup"),
+        (["a", "b", "--alpha", "auto"], "need --dataset"),
+        (["a", "b", "--alpha", "0.5", "--method", "fisher"], "need --dataset"),
+        (["a", "b", "--alpha", "0.5", "--align", "permutation"], "--align needs --alpha auto"),
+        (["--config", "c.json", "--alpha", "0.5"], "leave --alpha out"),
+        (["a", "--config", "c.json"], "give no models, or"),
+        (["no/such-model", "b", "--alpha", "0.5"], "not a model on the Hub"),
+    ],
+)
+def test_wrong_use(tmp_path, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        run(*arguments, "--output_dir", tmp_path / "out")
+
+
+def test_bad_alpha_not_mergeable_and_a_full_folder(world, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        run("a", "b", "--alpha", "1.5", "--output_dir", tmp_path / "out")
+    assert "neither a number from 0 to 1 nor auto" in capsys.readouterr().err
+    tiny_bert(1, num_hidden_layers=1).save_pretrained(tmp_path / "small")
+    with pytest.raises(NotComparableError, match=r"only in"):
+        run(world / "old", tmp_path / "small", "--alpha", "0.5", "--output_dir", tmp_path / "out")
+    with pytest.raises(ValueError, match="not empty"):
+        run(world / "old", world / "new", "--alpha", "0.5", "--output_dir", world)

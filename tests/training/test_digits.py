@@ -1,0 +1,61 @@
+"""A real training: on handwritten digits, focal distillation breaks less of what the old model got right."""
+
+import numpy as np
+import pytest
+import torch
+from training_kit import trainer
+
+from hf_pct.training.timm_models import timm_classifier
+
+pytest.importorskip("sklearn")
+
+
+class Digits(torch.utils.data.Dataset):
+    """scikit-learn's digits in an order of our own, 16 by 16 pixels, one channel."""
+
+    column_names = ("pixel_values", "labels")
+
+    def __init__(self, rows):
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        chosen = np.random.default_rng(0).permutation(len(digits.target))[rows]
+        pixels = np.kron(digits.images[chosen] / 16, np.ones((1, 2, 2))).astype("float32")
+        self.pixels, self.labels = torch.from_numpy(pixels).unsqueeze(1), digits.target[chosen]
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        return {"pixel_values": self.pixels[index], "labels": int(self.labels[index])}
+
+
+def digit_model(seed):
+    torch.manual_seed(seed)
+    return timm_classifier("test_resnet", [str(digit) for digit in range(10)], 16, in_chans=1)[0]
+
+
+def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_three_seeds(tmp_path):
+    few, held_out = Digits(slice(0, 100)), Digits(slice(800, None))
+    settings = {
+        "per_device_train_batch_size": 32, "learning_rate": 5e-3, "num_train_epochs": 20,
+        "lr_scheduler_type": "linear", "logging_steps": 1000, "per_device_eval_batch_size": 256, "train": few, "reference": "cached",
+    }  # fmt: skip
+    old = trainer(tmp_path, model=digit_model(100), old_model=None, method="none", **settings)
+    old.train()
+    nfr, accuracy = {}, {}
+    for method in ("none", "fd-lm"):
+        found = []
+        for seed in (1, 2, 3):
+            run = trainer(
+                tmp_path, model=digit_model(seed), old_model=old.model, method=method, **{**settings, "seed": seed}
+            )
+            run.train()
+            found.append(run.evaluate(held_out))
+        nfr[method] = np.array([metrics["eval_nfr"] for metrics in found])
+        accuracy[method] = np.array([metrics["eval_accuracy"] for metrics in found])
+    noise = np.hypot(nfr["none"].std(ddof=1), nfr["fd-lm"].std(ddof=1))
+    print(nfr, accuracy, noise)
+    assert nfr["none"].mean() - nfr["fd-lm"].mean() > noise
+    assert nfr["fd-lm"].max() < nfr["none"].min()
+    assert accuracy["fd-lm"].mean() > accuracy["none"].mean() - 0.01
