@@ -23,6 +23,7 @@ import torch
 from bcwi_report import write_report
 from safetensors.torch import load_file
 
+from hf_pct.merging.alignment import align_state
 from hf_pct.merging.args import FISHER_ALPHAS, LINEAR_ALPHAS
 from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
 from hf_pct.merging.interpolate import interpolate_into, scale_fisher, uniform_soup
@@ -118,6 +119,8 @@ def run_seed(seed: Seed, args: argparse.Namespace) -> None:
     best = seed.chosen("fisher", fisher_inner)
     if "test" not in np.load(seed.folder / f"fisher-{best:g}.npz"):
         seed.merged("fisher", (best,), new, seed.fisher(), ("test",))
+    if not args.skip_target:
+        rebase_target(seed)
     if args.soup:
         soup = uniform_soup([seed.weights(f"new-{k}") for k in range(cells.SOUP_SIZE)])
         seed.table("soup-0", lambda: seed.model.load_state_dict(soup), ("dev", "test"))
@@ -125,6 +128,17 @@ def run_seed(seed: Seed, args: argparse.Namespace) -> None:
         seed.merged("soup", (seed.chosen("soup", inner), *PAPERS_ALPHAS), soup, None, ("test",))
     if args.baselines:
         run_baselines(seed)
+
+
+def rebase_target(seed: Seed) -> None:
+    """Halfway between the old model and one trained from scratch: as it is, and renumbered onto the old one."""
+    both = ("dev", "test")
+    if all((seed.folder / f"{name}-0.5.npz").exists() for name in ("target", "rebased")):
+        return
+    old, target = seed.weights("old"), seed.weights("target")
+    seed.merged("target", (0.5,), target, None, both)
+    heads = seed.model.config.num_attention_heads
+    seed.merged("rebased", (0.5,), align_state(old, target, heads), None, both)
 
 
 def run_baselines(seed: Seed) -> None:

@@ -84,6 +84,8 @@ def rows_of(seed: SeedTables, strengths: Mapping[str, Sequence[float]]) -> dict[
         right = seed.ensemble(alpha, "test") if method == "ensemble" else seed.right(cell, "test")
         add(f"{names[method]}, alpha by contract", right, alpha)
     add("probability ensemble 0.6", seed.ensemble(0.6, "test"))
+    add("target merged at 0.5", seed.right("target-0.5", "test"))
+    add("target, re-based, merged at 0.5", seed.right("rebased-0.5", "test"))
     for method, values in strengths.items():
         best = _best_strength(seed, method, values)
         if best is not None:
@@ -138,8 +140,25 @@ def write_report(
             f"{gain[0]:+.2f} ± {gain[1]:.2f} | {ratio:.2f} | {chosen} | {PAPER.get(name, '')} |"
         )
         summary[name] = {"seeds": have, "accuracy": accuracy, "nfr": nfr, "gain": gain, "ratio": float(ratio)}
-    text = "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n\n" + undone_table([SeedTables(results / str(s), labels) for s in per_seed])
     results.mkdir(parents=True, exist_ok=True)
     (results / "table.md").write_text(text, encoding="utf-8")
     (results / "table.json").write_text(json.dumps({"rows": summary, "per_seed": per_seed}, indent=1) + "\n")
     return text
+
+
+def undone_table(seeds: Sequence[SeedTables]) -> str:
+    """The share of the new model's flips that each alpha takes back: were it blind, both columns would be equal."""
+    lines = [
+        "| alpha | negative flips undone | positive flips undone | NFR | proportional NFR |",
+        "|---|---|---|---|---|",
+    ]
+    curves = [curve for seed in seeds if (curve := seed.curve("linear", LINEAR_ALPHAS, "test")) is not None]
+    whole = [curve.undone() for curve in curves if len(curve.alphas) == len(LINEAR_ALPHAS) - 1]
+    for points in zip(*whole, strict=True):
+        mean = {key: float(np.mean([point[key] for point in points])) for key in points[0]}
+        lines.append(
+            f"| {mean['alpha']:.1f} | {mean['negative_undone']:.2f} | {mean['positive_undone']:.2f} | "
+            f"{100 * mean['nfr']:.2f} | {100 * mean['proportional_nfr']:.2f} |"
+        )
+    return "\n".join(lines) + "\n"

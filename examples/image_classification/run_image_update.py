@@ -51,7 +51,7 @@ def main() -> None:
     args.remove_unused_columns = False  # the transform makes the columns
     train, held_out = data.load()
     old_names = label_list(args.old_model, args.old_revision) if args.old_model else []
-    names = label_names(train, data.label_column_name, old_names)
+    names = label_names(train, held_out, data.label_column_name, old_names)
     set_seed(args.seed)
     model, processor = new_model(data, names)
     plain = load_model(model, processor=processor).task.transform  # what `hf-pct predict` will do too

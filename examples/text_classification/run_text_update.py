@@ -28,7 +28,7 @@ def main() -> None:
     data, args = parse_arguments([TextArguments, FocalDistillArguments])
     train, held_out = data.load()
     old_names = label_list(args.old_model, args.old_revision) if args.old_model else []
-    names = label_names(train, data.label_column_name, old_names)
+    names = label_names(train, held_out, data.label_column_name, old_names)
     tokenizer = AutoTokenizer.from_pretrained(data.model_name_or_path)
     model = AutoModelForSequenceClassification.from_pretrained(
         data.model_name_or_path,

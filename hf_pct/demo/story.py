@@ -6,13 +6,16 @@ count the flips, and hold them against a gate.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import DatasetDict
 
 from ..compare_files import REPORT_JSON, REPORT_MARKDOWN, write_comparison
@@ -62,14 +65,10 @@ def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool 
         "What does an update break? Two models are updated here, each in the usual way: more data, trained again.\n"
         "Accuracy says how much better they get. The flips say what worked before and does not any more."
     )
-    reports = {}
-    for number, update in enumerate(updates, start=1):
-        sizes = {side: len(update.splits[f"{side}_train"]) for side in ("old", "new")}
-        classes = update.splits["test"].features["label"].num_classes
-        _say(f"\n--- {number}. {update.title.format(classes=classes, **sizes)}\n")
-        reports[update.name] = _tell(update, folder / update.name, seed)
+    with _one_thread():
+        reports = [_tell(number, update, folder / update.name, seed) for number, update in enumerate(updates, start=1)]
     _say("\n--- 3. The gate: would a release with these limits go out?\n")
-    for report in reports.values():
+    for report in reports:
         _say(gate_text(check_gate(report, GATE), report) + "\n")
     _say(_what_next(folder, time.perf_counter() - started))
     return 0
@@ -95,8 +94,11 @@ def _shorten(update: Update) -> Update:
     return replace(update, splits=splits, epochs=1)
 
 
-def _tell(update: Update, folder: Path, seed: int) -> FlipReport:
+def _tell(number: int, update: Update, folder: Path, seed: int) -> FlipReport:
     """One update from training to report. The new model is trained from the start again, with a seed of its own."""
+    sizes = {side: len(update.splits[f"{side}_train"]) for side in ("old", "new")}
+    classes = update.splits["test"].features["label"].num_classes
+    _say(f"\n--- {number}. {update.title.format(classes=classes, **sizes)}\n")
     folder.mkdir(exist_ok=True)
     test = update.splits["test"]
     predictions = {}
@@ -154,6 +156,18 @@ Repeat  hf-pct compare {text / "old"} {text / "new"} --dataset {text / "test.par
 Files   hf-pct compare --old_predictions {image / "old_predictions.parquet"} \\
             --new_predictions {image / "new_predictions.parquet"}
 Yours   hf-pct compare OLD_MODEL NEW_MODEL --dataset YOUR_TEST_SET --output_dir out"""
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Models this small gain little from a second thread, and beside a busy neighbour two are far slower than one."""
+    threads = torch.get_num_threads()
+    if "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _claim(folder: Path) -> Path:

@@ -176,6 +176,12 @@ class FlipReport:
 
         return report_text(self)
 
+    def to_html(self, **options: Any) -> str:
+        """One self-contained HTML page; `options` (gate, curve, texts, ...) are those of `viz.page.render_page`."""
+        from ..viz.page import render_page
+
+        return render_page(self, **options)
+
     def to_dataset(self) -> "datasets.Dataset":
         """The flipped rows as a `datasets.Dataset`."""
         from datasets import Dataset

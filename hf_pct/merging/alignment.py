@@ -43,9 +43,9 @@ def align_state(
     groups = find_groups(new, heads)
     placed = {name for group in groups for name, _ in (*group.places, *group.value_places)}
     shared = {name for name in placed if name in old and old[name].shape == new[name].shape}
-    bodies = [{n: side[n] for n in sorted(placed) if n in side and "classifier" not in n and "fc." not in n}
-              for side in (old, new)]  # fmt: skip
-    raise_all(mismatches(*bodies), "These models cannot be aligned")
+    body = sorted(name for name in placed if "classifier" not in name and "fc." not in name)
+    old_body, new_body = ({name: side[name] for name in body if name in side} for side in (old, new))
+    raise_all(mismatches(old_body, new_body), "These models cannot be aligned")
     numbering = match_weights(groups, old, new, shared, max_rounds, seed)
     return renumber(groups, new, numbering)
 
@@ -132,14 +132,16 @@ def _fit(
     for name, axis in places:
         if name not in shared:
             continue
-        a = old[name].detach().float().movedim(axis, 0).flatten(1) if old[name].dim() > 1 else old[name].float()[:, None]
         moved = _renumbered(groups, name, new[name].detach().float(), others)
-        b = moved.movedim(axis, 0).flatten(1) if moved.dim() > 1 else moved[:, None]
-        product = a @ b.T
+        product = _by_unit(old[name].detach().float(), axis) @ _by_unit(moved, axis).T
         total = product if total is None else total + product
     if total is None:
         return np.zeros((_size(new, places),) * 2)
     return total.double().cpu().numpy()
+
+
+def _by_unit(value: Tensor, axis: int) -> Tensor:
+    return value.movedim(axis, 0).reshape(value.shape[axis], -1)
 
 
 def renumber(groups: list[Group], state: Mapping[str, Tensor], numbering: Numbering) -> dict[str, Tensor]:

@@ -70,6 +70,7 @@ def run_merge(args: argparse.Namespace) -> int:
         from hf_pct.merging.automatic import merge_automatically
 
         return merge_automatically(args)
+    from hf_pct.merging.checkpoints import open_checkpoint
     from hf_pct.merging.streaming import merge_checkpoints
 
     old, *new = (resolve_folder(model) for model in args.models)
@@ -77,6 +78,12 @@ def run_merge(args: argparse.Namespace) -> int:
         old, new, args.output_dir, alpha=args.alpha, method=args.method, fisher=args.fisher, progress=progress
     )
     print(f"merged at alpha {record.alpha} (share of the old model) into {args.output_dir}")
+    checkpoint, _ = open_checkpoint(old)
+    if 0 < args.alpha < 1 and checkpoint and any(name.endswith(".running_mean") for name in checkpoint.entries):
+        print(
+            "note: this model has BatchNorm layers. Their statistics were interpolated, which is not what the merged "
+            "network needs: re-estimate them with --alpha auto --train_dataset, or with BCWIMerger."
+        )
     return 0
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hf_pct.merging.checkpoints import open_all
 from hf_pct.merging.interpolate import not_mergeable, raise_all
-from hf_pct.merging.record import MergeRecord
+from hf_pct.merging.record import MergeRecord, Source
 from hf_pct.merging.streaming import merge_checkpoints
-from hf_pct.merging.weight_files import hash_weights
+from hf_pct.merging.weight_files import hash_weights, read_weight_file
 
 
 def replay(
@@ -35,6 +35,8 @@ def replay(
         found = hash_weights(checkpoint.entries)
         if found != source.weights:
             problems.append(f"{checkpoint.folder}: its weights are {found}, the record says {source.weights}")
+    if record.fisher is not None:
+        problems += _fisher_problems(record.fisher)
     raise_all(problems, heading)
     again = merge_checkpoints(
         old,
@@ -54,3 +56,13 @@ def replay(
             f"it was made with {record.versions}, this is {again.versions}"
         )
     return again
+
+
+def _fisher_problems(source: Source) -> list[str]:
+    if not Path(source.path).is_file():
+        return [f"{source.path}: the Fisher of this merge is not there"]
+    file, problems = read_weight_file(Path(source.path))
+    found = hash_weights({entry.name: entry for entry in file.entries}) if file and not problems else source.weights
+    if found != source.weights:
+        problems.append(f"{source.path}: its values are {found}, the record says {source.weights}")
+    return problems

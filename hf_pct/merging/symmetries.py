@@ -32,9 +32,9 @@ def find_groups(state: Mapping[str, Tensor], heads: int | None = None) -> list[G
     if any(".attention.self.query." in name for name in names):
         if not heads:
             raise ValueError("The number of attention heads is needed to align a BERT-family model, got none.")
-        return _bert_groups(names, heads)
+        return _checked(_bert_groups(names, heads), state)
     if any(re.search(r"(^|\.)layer\d\.\d+\.conv1\.weight$", name) for name in names):
-        return _resnet_groups(state)
+        return _checked(_resnet_groups(state), state)
     raise ValueError(
         f"Alignment knows BERT, RoBERTa and timm ResNets; these entries are of neither: {names[:5]}. Train the new "
         "model from the old one instead: then no alignment is needed."
@@ -42,7 +42,7 @@ def find_groups(state: Mapping[str, Tensor], heads: int | None = None) -> list[G
 
 
 def _bert_groups(names: list[str], heads: int) -> list[Group]:
-    """Hidden stream, and per layer the attention heads and the feed-forward units; the pooler's or head's own units."""
+    """The hidden stream; per layer the attention heads and the feed-forward units; the pooler's or head's units."""
     stream: list[Place] = []
     groups: dict[str, dict[str, list[Place]]] = {}
     unknown = []
@@ -148,6 +148,17 @@ def _resnet_groups(state: Mapping[str, Tensor]) -> list[Group]:
 def _blocks(state: Mapping[str, Tensor], root: str) -> list[str]:
     found = {match.group(0) for name in state if (match := re.match(rf"{re.escape(root)}layer(\d)\.(\d+)", name))}
     return sorted(found, key=lambda block: [int(part) for part in re.findall(r"\d+", block.removeprefix(root))])
+
+
+def _checked(groups: list[Group], state: Mapping[str, Tensor]) -> list[Group]:
+    """Grouped convolutions and shared heads have the right names and the wrong sizes."""
+    uneven = []
+    for group in groups:
+        for places in (group.places, group.value_places):
+            sizes = {state[name].shape[axis] for name, axis in places}
+            uneven += [name for name, _ in places] if len(sizes) > 1 else []
+    _refuse(uneven)
+    return groups
 
 
 def _refuse(unknown: list[str]) -> None:

@@ -94,8 +94,6 @@ class Anchors:
 
     def remember(self, trainer: PCTrainer, reference: Any) -> None:
         """Take the old weights, and for EWC their Fisher, while the old model is at hand."""
-        if not self.args.anchored or self.old is not None:
-            return
         self.old = OldWeights.of(reference, trainer.model)
         if self.args.ewc_weight:
             self.old.fisher = fisher_of_old(trainer, reference, self.old.weights)
@@ -126,6 +124,8 @@ class Anchors:
             scaler = getattr(accelerator, "scaler", None)
             scale = scaler.get_scale() if scaler is not None and scaler.is_enabled() else 1.0
             self._value = torch.stack([anchor.add_gradient(scale) for anchor in self.penalties]).sum()
+            if any(hasattr(anchor.parameter, "to_local") for anchor in self.penalties):  # each process has its part
+                self._value = accelerator.reduce(self._value, reduction="sum")
 
     def decay(self, optimizer: Any) -> None:
         """w -= lr * prior_weight_decay * (w - w_old), after the step; never past the old weights."""

@@ -39,6 +39,7 @@ class PCTrainer(Trainer):
     data_collator: Any
     compute_metrics: Any
     train_dataset: Any
+    eval_dataset: Any
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class PCTrainer(Trainer):
         self, model: nn.Module, inputs: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Logits, the terms of the loss, and what each term would be for logits of zero."""
-        reference = self.source.logits(inputs) if self.shared is not None else None
+        reference = self.source.logits(inputs) if self.reference_loss is not None else None
         ours = (LOGITS, INPUTS, "labels")
         logits = logits_of(model(**{key: value for key, value in inputs.items() if key not in ours}))
         labels = inputs["labels"]
@@ -162,8 +163,17 @@ class PCTrainer(Trainer):
             self.train_dataset = plain
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        named = self.eval_dataset[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
-        return super().get_eval_dataloader(self.source.rows(self.eval_dataset if named is None else named))
+        plain = self.eval_dataset
+        if isinstance(eval_dataset, str):  # the name goes on: Trainer keeps workers that outlive an evaluation by it
+            self.eval_dataset = {**plain, eval_dataset: self.source.rows(plain[eval_dataset])}
+        elif eval_dataset is None:
+            self.eval_dataset = self.source.rows(plain)
+        else:
+            eval_dataset = self.source.rows(eval_dataset)
+        try:
+            return super().get_eval_dataloader(eval_dataset)
+        finally:
+            self.eval_dataset = plain
 
     def get_test_dataloader(self, test_dataset: Any) -> Any:
         return super().get_test_dataloader(self.source.rows(test_dataset))

@@ -53,6 +53,11 @@ class Mixout:
         kinds = (nn.Linear, nn.Conv2d, nn.LayerNorm, nn.Embedding)
         if type(module) not in kinds or module.weight is None or not module.weight.requires_grad:
             return None
+        if hasattr(module.weight, "to_local"):
+            raise ValueError(
+                f"mixout needs whole weights, and {name}.weight is spread over processes. Use DDP, or another anchor: "
+                "l2_sp_weight and prior_weight_decay work on spread weights."
+            )
         plain = module.forward
         weight = self._mixer(module, f"{name}.weight", old)
         bias = self._mixer(module, f"{name}.bias", old)

@@ -42,6 +42,11 @@ class OldWeights:
 
     def beside(self, name: str, parameter: Tensor) -> tuple[Tensor, Tensor | None]:
         """The old value of a parameter on its device, and the rows it is for; `None` when it is for all of them."""
+        if name not in self.weights:
+            raise ValueError(
+                f"{name} was not a parameter of the model before it was wrapped for training, so its old value cannot "
+                "be found. FSDP1 renames and joins weights; use DDP or FSDP2."
+            )
         return self._placed(name, self.weights[name], parameter)
 
     def fisher_beside(self, name: str, parameter: Tensor) -> Tensor:
@@ -73,13 +78,15 @@ def fisher_of_old(trainer: PCTrainer, reference: Any, names: Collection[str]) ->
         batch = collate(rows)
         return reference.accepted(batch.get(INPUTS, batch))
 
+    before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     try:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name in names)
         batches = fisher_batches(rows, inputs, args.per_device_train_batch_size)
         return scale_fisher(diagonal_fisher(model, batches, total=count, progress=not args.disable_tqdm))
     finally:
-        model.requires_grad_(False)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_(before[name])
 
 
 def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, Sequence[int]]:

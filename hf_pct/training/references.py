@@ -39,15 +39,17 @@ class Reference(Protocol):
 
 
 class ModelReference:
-    """One frozen model. It is never trained, and keeps no activations."""
+    """One model that is only asked: it gets no gradients and keeps no activations, and is otherwise left as it is."""
 
     def __init__(self, model: nn.Module, label_names: Sequence[str], name: str, processor: Any = None) -> None:
-        self.model = model.eval().requires_grad_(False)
+        self.model = model
         self.label_names, self.name, self.processor = tuple(label_names), name, processor
         self._accepts = _forward_names(model)
 
     def logits(self, inputs: Mapping[str, Any]) -> Tensor:
         known = self.accepted(inputs)
+        if self.model.training:
+            self.model.eval()
         with torch.no_grad():
             if not known and "pixel_values" in inputs:  # a bare timm model names its input `x`
                 return logits_of(self.model(inputs["pixel_values"]))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from ..flips.compare import compare
 from ..flips.report import FlipReport
 from ..predict import predict
 from .base import PCTrainer
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -75,31 +78,44 @@ def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) 
     return parser.parse_args_into_dataclasses(arguments)
 
 
-def label_names(rows: Dataset, column: str, old_names: Sequence[str] = ()) -> list[str]:
-    """The new model's classes: the old model's in their order, then those that the rows add."""
+def label_names(train: Dataset, held_out: Dataset, column: str, old_names: Sequence[str] = ()) -> list[str]:
+    """The new model's classes: the old model's in their order, then those that the rows add.
+
+    Small splits hold out classes that they never train on. Those are classes too, which the model gets wrong; a
+    warning names them.
+    """
+    trained, measured = (_class_names(rows, column, old_names) for rows in (train, held_out))
+    unseen = [name for name in measured if name not in {*trained, *old_names}]
+    if unseen:
+        logger.warning("%d classes are evaluated but have no training row: %s", len(unseen), ", ".join(unseen[:5]))
+    return list(dict.fromkeys([*old_names, *trained, *measured]))
+
+
+def _class_names(rows: Dataset, column: str, old_names: Sequence[str]) -> Sequence[str]:
     if column not in rows.column_names:
         raise ValueError(f"label_column_name is {column!r}, the rows have {', '.join(rows.column_names)}.")
     feature = rows.features[column]
     if isinstance(feature, ClassLabel):
-        found: Iterable[str] = feature.names
-    elif any(isinstance(value, int) for value in rows[column][:1]):
-        found = old_names or [str(index) for index in range(max(rows[column]) + 1)]
-    else:
-        found = sorted(set(rows[column]))
-    return [*old_names, *(name for name in found if name not in set(old_names))]
+        return feature.names
+    found = sorted(set(rows[column]))
+    if found and isinstance(found[0], int):  # bare indices: those of the old model, or classes without names
+        return old_names or [str(index) for index in range(found[-1] + 1)]
+    return found
 
 
 def with_label_ids(rows: Dataset, column: str, names: Sequence[str]) -> Dataset:
     """The rows with a column `labels`: the index of each row's class among `names`."""
-    feature, index = rows.features[column], {name: position for position, name in enumerate(names)}
-    values = list(rows[column])
+    feature, values = rows.features[column], list(rows[column])
     if isinstance(feature, ClassLabel):
         values = [feature.names[value] for value in values]
-    if any(isinstance(value, str) for value in values[:1]):
-        unknown = sorted({value for value in values if value not in index})
-        if unknown:
-            raise ValueError(f"The classes {', '.join(unknown[:5])} occur in the rows but in no training row.")
+    if values and isinstance(values[0], str):
+        index = {name: position for position, name in enumerate(names)}
         values = [index[value] for value in values]
+    outside = sorted({value for value in values if not 0 <= value < len(names)})
+    if outside:
+        raise ValueError(
+            f"Labels {outside[:5]} are not indices of the {len(names)} classes; name the classes instead."
+        )
     return rows.add_column("labels", values)
 
 

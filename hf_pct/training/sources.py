@@ -30,7 +30,7 @@ class ReferenceSource:
         self._named = old_model if old_model is not None else self.args.old_model
         self._processor = processor
         self._reference: Reference | None = None
-        self._rows: dict[int, tuple[Any, Any]] = {}
+        self._rows: dict[tuple[int, bool], tuple[Any, Any]] = {}
         self._train_rows: ReferenceRows | None = None
         self.encoder: RawEncoder | None = None
         self.label_names = self._find_label_names(label_names)
@@ -80,11 +80,17 @@ class ReferenceSource:
         return [self.trainer.train_dataset, *(evaluated.values() if isinstance(evaluated, dict) else [evaluated])]
 
     def _has_column(self, dataset: Any) -> bool:
-        return dataset is not None and self.args.old_logits_column in _columns(dataset)
+        names = getattr(dataset, "column_names", None)  # a column that a transform hides can still be read
+        return dataset is not None and self.args.old_logits_column in (names or _columns(dataset))
 
     def check(self) -> None:
         """Refuse what cannot be trained with, before a step is paid for."""
         train, column = self.trainer.train_dataset, self.args.old_logits_column
+        if self._named is self.trainer.model:
+            raise ValueError(
+                "old_model is the very model that is trained, so it would change with it. Pass copy.deepcopy(model), "
+                "or the folder that it came from."
+            )
         needs_logits = self.trainer.reference_loss is not None and train is not None
         if needs_logits and self.reference is None and not self._has_column(train):
             raise ValueError(
@@ -96,6 +102,11 @@ class ReferenceSource:
             raise ValueError(
                 "Holding weights near the old model's (ewc_weight, l2_sp_weight, prior_weight_decay, mixout) needs "
                 "the old model itself: pass old_model=, a Hub id, a folder or a module of the same architecture."
+            )
+        if self.args.anchored and self.trainer.is_deepspeed_enabled:
+            raise ValueError(
+                "DeepSpeed keeps the weights and gradients that it trains to itself, so they cannot be held near the "
+                "old model's. Use DDP or FSDP2 with ewc_weight, l2_sp_weight, prior_weight_decay or mixout."
             )
         for dataset in self._datasets():
             if self._has_column(dataset):
@@ -114,7 +125,7 @@ class ReferenceSource:
         if trainer.args.eval_strategy != "no" or trainer.args.eval_on_start:
             for dataset in self._datasets()[1:]:
                 self.rows(dataset)
-        if self.args.anchored and self.reference is not None:
+        if self.args.anchored and trainer.anchors.old is None and self.reference is not None:
             trainer.anchors.remember(trainer, self.reference)
         if not self.live and not isinstance(self._named, nn.Module):
             self._reference = None
@@ -125,9 +136,10 @@ class ReferenceSource:
             return dataset
         if training and not self._has_column(dataset) and (self.live or self.trainer.reference_loss is None):
             return dataset
-        known = self._rows.get(id(dataset))
+        key = (id(dataset), training)
+        known = self._rows.get(key)
         if known is None:
-            known = self._rows[id(dataset)] = (dataset, self._make_rows(dataset, training))
+            known = self._rows[key] = (dataset, self._make_rows(dataset, training))  # keeps the dataset and so its id
         if training and isinstance(known[1], ReferenceRows):
             self._train_rows = known[1]
         return known[1]
@@ -198,7 +210,8 @@ class ReferenceSource:
 
 def _columns(dataset: Any) -> list[str]:
     names = getattr(dataset, "column_names", None)
-    if names is not None:
+    transformed = getattr(dataset, "format", None) is not None and dataset.format.get("type") == "custom"
+    if names is not None and not transformed:  # a transform decides what its rows have
         return list(names)
     first = dataset[0] if _sized(dataset) and len(dataset) else {}
     return list(first) if isinstance(first, Mapping) else []

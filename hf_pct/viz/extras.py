@@ -77,7 +77,7 @@ def read_curve(source: str | os.PathLike | Mapping[str, Any] | Sequence[Mapping[
         raise ValueError(f"{name} is not an alpha curve: {'; '.join(problems[:5])}")
     kept = sorted((dict(row) for row in rows), key=lambda row: row["alpha"])
     reason = str(selection.get("reason", "")) if isinstance(selection, Mapping) else ""
-    return MergeCurve(tuple(kept), float(chosen) if _is_rate(chosen) else None, reason)
+    return MergeCurve(tuple(kept), chosen if _is_rate(chosen) else None, reason)
 
 
 def read_chain(source: str | os.PathLike | Mapping[str, Any]) -> Chain:

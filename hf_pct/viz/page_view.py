@@ -5,6 +5,7 @@ from typing import Any
 
 from ..flips.gate import GateResult, RuleResult
 from ..flips.grouping import GroupFlips
+from ..flips.markdown import _remarks as remarks
 from ..flips.markdown import names_of, percent, spread, verdict
 from ..flips.report import FlipReport
 from ..flips.stats import Interval, clopper_pearson
@@ -19,7 +20,7 @@ def summary(report: FlipReport) -> dict[str, Any]:
     return {
         "old": old,
         "new": new,
-        "verdict": verdict(report),
+        "verdict": verdict(report).replace("->", "→"),
         "balance": _balance(report),
         "square": _square(report),
         "rates": _rates(report),
@@ -121,7 +122,7 @@ def group_table(name: str, groups: Sequence[GroupFlips], level: float, column: s
                 "gain": group.new_accuracy - group.old_accuracy,
                 "p": group.p_corrected,
                 "p_text": "< 0.001" if group.p_corrected < 0.001 else f"{group.p_corrected:.3f}",
-                "clear": ("worse" if worse else "better") if clear else "",
+                "mark": ("worse" if worse else "better") if clear else "",
             }
         )
     return {"name": name, "column": column, "rows": rows, "more": len(groups) - len(shown), "top": percent(top, 1)}
@@ -168,7 +169,9 @@ def chain_rows(chain: Chain) -> dict[str, Any]:
         cells: list[tuple[str, int]] = []
         for j, value in enumerate(chain.nfr[i]):
             cells.append(("", 0) if i == j else (percent(value), 1 + min(4, int(4.999 * value / most))))
-        rows.append({"name": version, "cells": cells, "accuracy": percent(chain.accuracy[i]) if chain.accuracy else ""})
+        rows.append(
+            {"name": version, "cells": cells, "accuracy": percent(chain.accuracy[i]) if chain.accuracy else ""}
+        )
     return {"versions": chain.versions, "rows": rows, "accuracy": chain.accuracy is not None}
 
 
@@ -177,14 +180,21 @@ def provenance(report: FlipReport) -> list[tuple[str, str, str]]:
     fields = ("model", "revision", "weights", "dataset", "split", "fingerprint", "created")
     rows = []
     for name in fields:
-        sides = [getattr(side, name) for side in (report.old, report.new)]
-        rows.append((name, *(str(value) if value else "not recorded" for value in sides)))
-    old, new = (", ".join(f"{name} {version}" for name, version in s.versions.items()) for s in (report.old, report.new))
-    return [*rows, ("versions", old or "not recorded", new or "not recorded"), ("compared by", "", f"hf_pct {report.version}")]
+        old, new = (str(getattr(side, name) or "not recorded") for side in (report.old, report.new))
+        rows.append((name, old, new))
+    old, new = (
+        ", ".join(f"{name} {version}" for name, version in s.versions.items()) for s in (report.old, report.new)
+    )
+    rows.append(("versions", old or "not recorded", new or "not recorded"))
+    return [*rows, ("compared by", "", f"hf_pct {report.version}")]
 
 
-def remarks(report: FlipReport) -> list[str]:
-    """What a reader must know before trusting the numbers."""
-    from ..flips.markdown import _remarks
-
-    return _remarks(report)
+__all__ = [
+    "chain_rows",
+    "confusion_rows",
+    "gate_rules",
+    "group_table",
+    "provenance",
+    "remarks",
+    "summary",
+]

@@ -30,7 +30,7 @@ def thumbnails(images: Any, ids: Iterable[Any], *, most: int = MAX_IMAGES, side:
             found[name] = data_uri(picture, side)
     if wanted and not found:
         raise ValueError(
-            f"None of the {len(wanted)} flipped rows has an image: no id of the report is among the ids of the images. "
+            f"None of the {len(wanted)} flipped rows has an image: no id of the report is among the images' ids. "
             f"The report's ids start with {', '.join(repr(name) for name in wanted[:3])}."
         )
     return found
@@ -69,8 +69,8 @@ def _by_row(dataset: Any) -> Any:
     columns = [name for name, feature in dataset.features.items() if isinstance(feature, Image)]
     if len(columns) != 1:
         raise ValueError(
-            f"The dataset has {len(columns)} image columns ({', '.join(columns) or 'none'}), expected one. Its columns: "
-            f"{', '.join(dataset.column_names)}. Cast or select: dataset.cast_column('image', datasets.Image())."
+            f"The dataset has {len(columns)} image columns ({', '.join(columns) or 'none'}), expected one. Its "
+            f"columns: {', '.join(dataset.column_names)}. Cast it with dataset.cast_column('image', datasets.Image())."
         )
     named = next((name for name in _ID_COLUMNS if name in dataset.column_names), None)
     ids = range(len(dataset)) if named is None else dataset[named]

@@ -84,7 +84,7 @@ def test_same_seed_same_flips(told, tmp_path):
     from hf_pct.demo import story
 
     update = story._shorten(story._digits(0))
-    report = story._tell(update, tmp_path / "digits", 0)
+    report = story._tell(2, update, tmp_path / "digits", 0)
     first = FlipReport.load(told[0] / "digits" / "flip_report.json")
     assert report.counts == first.counts
     assert report.new.weights == first.new.weights

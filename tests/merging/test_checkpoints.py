@@ -4,6 +4,7 @@ import struct
 
 import pytest
 import torch
+from merging_kit import tiny_bert
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
@@ -15,7 +16,6 @@ from hf_pct.merging.record import MergeRecord
 from hf_pct.merging.replay import replay
 from hf_pct.merging.streaming import merge_checkpoints
 from hf_pct.merging.weight_files import file_hash, hash_weights
-from tests.merging.conftest import tiny_bert
 
 
 def load_folder(folder):

@@ -1,8 +1,12 @@
 import argparse
 import json
+import runpy
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+from merging_kit import nudged, tiny_bert
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, BertTokenizer
 
@@ -10,7 +14,6 @@ from hf_pct.flips.errors import NotComparableError
 from hf_pct.merging.command import add_merge_arguments, run_merge
 from hf_pct.merging.interpolate import interpolate
 from hf_pct.merging.record import MergeRecord
-from tests.merging.conftest import nudged, tiny_bert
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(40))]
 
@@ -104,3 +107,16 @@ def test_bad_alpha_not_mergeable_and_a_full_folder(world, tmp_path, capsys):
         run(world / "old", tmp_path / "small", "--alpha", "0.5", "--output_dir", tmp_path / "out")
     with pytest.raises(ValueError, match="not empty"):
         run(world / "old", world / "new", "--alpha", "0.5", "--output_dir", world)
+
+
+def test_the_example_trains_merges_and_reports(world, tmp_path, monkeypatch, capsys):
+    script = Path(__file__).resolve().parents[2] / "examples/text_classification/merge_update.py"
+    flags = {"old_model": world / "old", "train_file": world / "dev.jsonl", "validation_file": world / "dev.jsonl"}
+    flags |= {"output_dir": tmp_path / "out", "num_train_epochs": 1, "learning_rate": 0.001, "margin": 0.05}
+    flags |= {"use_cpu": True, "report_to": "none", "save_strategy": "no", "disable_tqdm": True}
+    command = [str(script), *(part for name, value in flags.items() for part in (f"--{name}", str(value)))]
+    monkeypatch.setattr(sys, "argv", command)
+    runpy.run_path(str(script), run_name="__main__")
+    assert "alpha" in capsys.readouterr().out
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"model.safetensors", "tokenizer.json", "pct_merge.json", "flip_report.json"} <= written

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import timm
 import torch
+from bag_model import ROWS, Bag, pad
+from merging_kit import tiny_bert
 from torch import nn
 
 from hf_pct.merging.fisher import diagonal_fisher, fisher_batches, load_fisher, save_fisher
 from hf_pct.merging.per_sample import unsupported
-from tests.merging.bag_model import ROWS, Bag, pad
-from tests.merging.conftest import tiny_bert
 
 HERE = Path(__file__).resolve().parent
 

@@ -6,6 +6,7 @@ import pytest
 import timm
 import torch
 from datasets import Dataset
+from merging_kit import nudged, tiny_bert
 from transformers import TimmWrapperConfig, TimmWrapperForImageClassification
 
 from hf_pct.flips.compare import compare
@@ -16,7 +17,6 @@ from hf_pct.merging.merger import BCWIMerger
 from hf_pct.merging.record import MergeRecord
 from hf_pct.merging.selection import Contract
 from hf_pct.merging.sides import widened
-from tests.merging.conftest import nudged, tiny_bert
 
 
 @pytest.fixture(scope="module")

@@ -3,24 +3,58 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors.torch import save_file
-from training_kit import bert, images, texts, timm_model, trainer, weights
+from training_kit import bert, images, texts, timm_model, trainer
+from transformers import BertForSequenceClassification
+from transformers.distributed import DistributedConfig
+
+SETTINGS: dict[str, Any] = {
+    "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 1000.0, "num_train_epochs": 2, "save_only_model": True,
+}  # fmt: skip
+ANCHORED = {"l2_sp_weight": 0.1, "prior_weight_decay": 0.5}
+
+
+def run(folder: Path, kind: str, model: Any, old: Any, data: Any, **settings: Any) -> Any:
+    """Train and evaluate; `folder` gets the whole model's weights and the metrics."""
+    run = trainer(
+        folder / kind,
+        model=model,
+        train=data(48),
+        old_model=old,
+        eval_dataset=data(21, seed=5),
+        **SETTINGS,
+        **settings,
+    )
+    run.train()
+    metrics = run.evaluate()
+    whole = {
+        name: (value.full_tensor() if hasattr(value, "full_tensor") else value).detach().clone()
+        for name, value in run.model.state_dict().items()
+    }
+    if run.is_world_process_zero():
+        save_file(whole, folder / f"{kind}.safetensors")
+        penalty = [entry.get("loss_l2_sp", 0.0) for entry in run.state.log_history if "loss" in entry][-1]
+        facts = {"processes": run.accelerator.num_processes, "penalty": penalty, **metrics}
+        (folder / f"{kind}.json").write_text(json.dumps(facts))
+    return run
 
 
 def main(folder: Path) -> None:
-    for kind, model, data in (("text", bert, texts), ("vit", timm_model, images)):
-        run = trainer(
-            folder / kind, model=model(seed=1), train=data(48), old_model=model(seed=2), eval_dataset=data(21, seed=5),
-            per_device_train_batch_size=8, optim="sgd", learning_rate=0.1, max_grad_norm=1000.0, num_train_epochs=2,
-        )  # fmt: skip
-        run.train()
-        metrics = run.evaluate()
-        if run.is_world_process_zero():
-            save_file(weights(run.model), folder / f"{kind}.safetensors")
-            facts = {"processes": run.accelerator.num_processes, **metrics}
-            (folder / f"{kind}.json").write_text(json.dumps(facts))
-    run.end()
+    batch = {"per_device_train_batch_size": 8}
+    run(folder, "text", bert(seed=1), bert(seed=2), texts, **batch)
+    last = run(folder, "vit", timm_model(seed=1), timm_model(seed=2), images, **batch)
+    if last.is_world_process_zero():
+        bert(seed=1).save_pretrained(folder / "start")
+    last.accelerator.wait_for_everyone()
+    sharded = BertForSequenceClassification.from_pretrained(
+        folder / "start", distributed_config=DistributedConfig(fsdp_size=2)
+    )
+    if not all(isinstance(value, torch.distributed.tensor.DTensor) for value in sharded.parameters()):
+        raise RuntimeError("the weights were meant to be spread over the two processes")
+    run(folder, "fsdp", sharded, bert(seed=2), texts, reference="live", **batch, **ANCHORED).end()
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_three_seeds(tmp
     few, held_out = Digits(slice(0, 100)), Digits(slice(800, None))
     settings = {
         "per_device_train_batch_size": 32, "learning_rate": 5e-3, "num_train_epochs": 20,
-        "lr_scheduler_type": "linear", "logging_steps": 1000, "per_device_eval_batch_size": 256, "train": few, "reference": "cached",
+        "lr_scheduler_type": "linear", "logging_steps": 1000, "per_device_eval_batch_size": 256, "train": few,
+        "reference": "cached",
     }  # fmt: skip
     old = trainer(tmp_path, model=digit_model(100), old_model=None, method="none", **settings)
     old.train()

@@ -48,7 +48,7 @@ def test_text_update(tmp_path):
         "--old_model", tmp_path / "old", "--model_name_or_path", tmp_path / "start",
         "--train_file", tmp_path / "train.jsonl", "--validation_file", tmp_path / "test.jsonl",
         "--max_train_samples", 40, "--num_train_epochs", 2, "--output_dir", out, "--use_cpu",
-        "--reference_cache_dir", tmp_path / "cache",
+        "--reference_cache_dir", tmp_path / "cache", "--logging_steps", 1,
     )  # fmt: skip
     assert {path.name for path in out.iterdir()} >= LEFT_BEHIND
     report = FlipReport.load(out / "flip_report.json")
@@ -101,10 +101,17 @@ def test_where_rows_come_from_must_be_clear():
         DataArguments(train_file="a.csv").load()
 
 
-def test_new_classes_come_after_the_old_models():
-    rows = Dataset.from_dict({"label": ["b", "new", "a"]})
-    names = label_names(rows, "label", ["b", "a", "c"])
-    assert names == ["b", "a", "c", "new"]
-    assert with_label_ids(rows, "label", names)["labels"][:] == [0, 3, 1]
-    with pytest.raises(ValueError, match="new occur in the rows but in no training row"):
-        with_label_ids(rows, "label", ["a", "b"])
+def test_new_classes_come_after_the_old_models(caplog):
+    train, held_out = (Dataset.from_dict({"label": labels}) for labels in (["b", "new", "a"], ["a", "rare"]))
+    names = label_names(train, held_out, "label", ["b", "a", "c"])
+    assert names == ["b", "a", "c", "new", "rare"]
+    assert "1 classes are evaluated but have no training row: rare" in caplog.text
+    assert with_label_ids(train, "label", names)["labels"][:] == [0, 3, 1]
+
+
+def test_bare_indices_are_the_old_models():
+    rows = Dataset.from_dict({"label": [0, 2]})
+    assert label_names(rows, rows, "label", ["x", "y", "z"]) == ["x", "y", "z"]
+    assert with_label_ids(rows, "label", ["x", "y", "z"])["labels"][:] == [0, 2]
+    with pytest.raises(ValueError, match=r"Labels \[2\] are not indices of the 2 classes"):
+        with_label_ids(rows, "label", ["x", "y"])

@@ -1,9 +1,11 @@
 """Where reference logits come from: live, cached, views, a column, an adapter; and two label spaces side by side."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import datasets
@@ -11,7 +13,9 @@ import numpy as np
 import pytest
 import torch
 from training_kit import NAMES, bert, distance, images, losses, roberta, texts, timm_model, tokenizer, trainer, weights
+from transformers import TrainerCallback
 
+from hf_pct.training import references
 from hf_pct.training.references import SharedClasses
 from hf_pct.training.rows import LOGITS, ReferenceRows, fixed_randomness
 
@@ -54,12 +58,30 @@ def test_a_table_is_used_again_and_a_changed_old_model_or_dataset_has_its_own(tm
     assert len(tables()) == 3
 
 
-def test_a_cached_run_does_not_hold_the_old_model(tmp_path):
+def test_a_cached_run_does_not_hold_the_old_model(tmp_path, monkeypatch):
     bert(seed=2).save_pretrained(tmp_path / "old")
     tokenizer().save_pretrained(tmp_path / "old")
-    run = trainer(tmp_path, old_model=str(tmp_path / "old"), eval_dataset=texts(10, seed=5), eval_strategy="epoch")
+    loaded = []
+    plain = references.load_model
+    monkeypatch.setattr(
+        references,
+        "load_model",
+        lambda *args, **kwargs: (found := plain(*args, **kwargs), loaded.append(weakref.ref(found.model)))[0],
+    )
+
+    class Look(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            gc.collect()
+            alive.append(loaded[0]() is not None)
+
+    alive = []
+    run = trainer(
+        tmp_path, old_model=str(tmp_path / "old"), eval_dataset=texts(10, seed=5), eval_strategy="epoch",
+        callbacks=[Look()],
+    )  # fmt: skip
     run.train()
-    assert run.source._reference is None
+    assert alive == [False] * 3
+    assert len(loaded) == 1
     module = trainer(tmp_path)
     module.train()
     assert distance(run.model, module.model) < 1e-6
@@ -254,3 +276,13 @@ def test_workers_and_length_groups_see_the_same_logits(tmp_path):
         trained.append(run.model)
     assert distance(*trained) < 1e-6
     assert weights(run.model)
+
+
+def test_plain_training_never_runs_the_old_model(tmp_path, monkeypatch):
+    """With no distillation the old model is there for flips alone: once over the evaluation set, and never again."""
+    run = trainer(tmp_path, method="none", eval_dataset=texts(16, seed=5), eval_strategy="epoch", num_train_epochs=3)
+    calls = []
+    plain = run.source.reference.logits
+    monkeypatch.setattr(run.source.reference, "logits", lambda inputs: (calls.append(1), plain(inputs))[1])
+    run.train()
+    assert len(calls) == 1

@@ -96,6 +96,12 @@ def test_an_adapter_that_is_not_loaded(tmp_path):
         trainer(tmp_path, old_model=None, old_adapter="v1")
 
 
+def test_the_model_itself_is_no_old_model(tmp_path):
+    model = bert()
+    with pytest.raises(ValueError, match=r"the very model that is trained.*copy.deepcopy"):
+        trainer(tmp_path, model=model, old_model=model)
+
+
 def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(ValueError, match="nowhere"):
         trainer(tmp_path, old_model=str(tmp_path / "nowhere"), processing_class=tokenizer())

@@ -157,9 +157,13 @@ def test_predict_and_own_metrics_see_plain_labels(tmp_path):
 
 
 def test_several_evaluation_sets_by_name(tmp_path):
-    run = trainer(tmp_path, eval_dataset={"a": texts(10, seed=1), "b": texts(12, seed=2)})
-    metrics = run.evaluate()
-    assert {"eval_a_nfr", "eval_b_nfr"} <= metrics.keys()
+    sets = {"a": texts(10, seed=1), "b": texts(12, seed=2)}
+    workers = {"dataloader_num_workers": 1, "dataloader_persistent_workers": True}
+    metrics = trainer(tmp_path, eval_dataset=sets, **workers).evaluate()
+    for name, rows in sets.items():
+        alone = trainer(tmp_path, eval_dataset=rows).evaluate()
+        assert metrics[f"eval_{name}_nfr"] == pytest.approx(alone["eval_nfr"])
+        assert metrics[f"eval_{name}_loss"] == pytest.approx(alone["eval_loss"], rel=1e-5)
 
 
 def test_metrics_batch_by_batch_are_the_same(tmp_path):

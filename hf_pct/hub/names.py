@@ -1,0 +1,66 @@
+"""Which names are ids on the Hub, and names made fit to be shown: nothing local, nothing on two lines."""
+
+import re
+from pathlib import Path
+
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+from huggingface_hub.utils import validate_repo_id
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_FILE_ENDINGS = (".parquet", ".csv", ".json", ".jsonl", ".safetensors", ".arrow")
+
+
+def is_commit(revision: str | None) -> bool:
+    """Whether a revision pins the content: a full commit hash, not a branch."""
+    return bool(revision and _COMMIT.fullmatch(revision))
+
+
+def hub_id(name: str | None, revision: str | None = None) -> str | None:
+    """`name` if it is an id on the Hub, else None: folders and files are not.
+
+    A name without a namespace (`distilbert-base-uncased`) looks like a folder's; it is an id when a commit came with
+    it, because only the Hub has those.
+    """
+    if not name or name.startswith((".", "/", "~")) or name.endswith(_FILE_ENDINGS) or Path(name).exists():
+        return None
+    if "/" not in name and not is_commit(revision):
+        return None
+    try:
+        validate_repo_id(name)
+    except HFValidationError:
+        return None
+    return name
+
+
+def commit_in_cache(name: str | None, revision: str | None = None) -> str | None:
+    """The commit of a Hub model that was loaded in this process or before: the cache keeps files by commit."""
+    if is_commit(revision) or not name or Path(name).exists():
+        return revision if is_commit(revision) else None
+    try:
+        path = try_to_load_from_cache(name, "config.json", revision=revision)
+    except HFValidationError:
+        return None
+    return Path(path).parent.name if isinstance(path, str) else None
+
+
+def check_repo_id(repo_id: str) -> str:
+    """A repository id as the Hub allows them; the error says how one looks."""
+    try:
+        validate_repo_id(repo_id)
+    except HFValidationError as error:
+        raise ValueError(f"{repo_id!r} is not a name on the Hub, expected namespace/name: {error}") from error
+    return repo_id
+
+
+def one_line(text: object) -> str:
+    """Text without line breaks and control characters, whatever a model or a file is called."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in str(text)).split())
+
+
+def public_name(name: str | None, revision: str | None = None) -> str | None:
+    """A name that may be published: a Hub id as it is, of a path only its last part."""
+    if name is None or hub_id(name, revision):
+        return name
+    looks_local = Path(name).exists() or name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1] if looks_local or name.endswith(_FILE_ENDINGS) else name

@@ -1,0 +1,51 @@
+"""What of a flip report is published: numbers, ids and answers; no local paths, and texts only when asked for."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..flips.predictions import Provenance
+from ..flips.report import FlipReport
+from .names import public_name
+
+# what every flipped row has; everything else came from the person's data
+ROW_COLUMNS = ("id", "kind", "label", "old_answer", "new_answer", "old_confidence", "new_confidence")
+
+
+def public_report(
+    report: FlipReport,
+    repo_id: str,
+    *,
+    columns: Sequence[str] = (),
+    old_model: str | None = None,
+    old_revision: str | None = None,
+) -> FlipReport:
+    """The report as it goes up: about `repo_id`, without further columns of the flipped rows unless they are named.
+
+    Slices stay, because they are counts; a slice whose groups are mostly single rows would publish the rows
+    themselves, and goes too.
+    """
+    missing = [name for name in columns if name not in report.flips.column_names]
+    if missing and len(report.flips):
+        raise ValueError(
+            f"public_columns names {', '.join(missing)}, but the flipped rows have "
+            f"{', '.join(report.flips.column_names)}."
+        )
+    kept = [name for name in report.flips.column_names if name in ROW_COLUMNS or name in columns]
+    slices = {
+        name: groups
+        for name, groups in report.slices.items()
+        if name in columns or 2 * len(groups) <= sum(group.rows for group in groups)
+    }
+    notes = list(report.notes)
+    dropped = [name for name in report.flips.column_names if name not in kept]
+    if dropped:
+        notes.append(f"{len(dropped)} further columns of the flipped rows are not published.")
+    old = _public(report.old)
+    if old_model or old_revision:
+        old = replace(old, model=old_model or old.model, revision=old_revision or old.revision)
+    new = replace(_public(report.new), model=repo_id, revision=None)  # its commit does not exist yet
+    return replace(report, flips=report.flips.select(kept), slices=slices, notes=notes, old=old, new=new)
+
+
+def _public(origin: Provenance) -> Provenance:
+    return replace(origin, model=public_name(origin.model, origin.revision), dataset=public_name(origin.dataset))
