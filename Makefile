@@ -13,7 +13,7 @@ export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 export HF_DATASETS_OFFLINE := 1
 
-.PHONY: help setup demo test quality format bench-measure clean
+.PHONY: help setup demo test test-browser quality format bench-measure clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,6 +33,10 @@ demo: $(READY)  ## Train a small old and a small new model, compare them and sho
 
 test: $(READY)  ## Run the tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-browser: $(READY)  ## Install Chromium if it is missing and try the page in it
+	.ci/install_browser.sh
+	$(BIN)/python -m pytest tests/viz/test_page_browser.py
 
 quality: $(READY)  ## Lint, format check, type check
 	$(BIN)/ruff check .

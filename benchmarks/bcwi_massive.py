@@ -27,6 +27,7 @@ from hf_pct.merging.alignment import align_state
 from hf_pct.merging.args import FISHER_ALPHAS, LINEAR_ALPHAS
 from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
 from hf_pct.merging.interpolate import interpolate_into, scale_fisher, uniform_soup
+from hf_pct.merging.sweep import ensemble_answers
 
 STRENGTHS = {
     "ewc": (1e-3, 1e-2, 1e-1, 1.0),
@@ -59,25 +60,41 @@ class Seed:
             self._model = self.data.fresh_model(self.trained("old"), self.seed).eval()
         return self._model
 
-    def table(self, name: str, prepare: Callable[[], None], parts: tuple[str, ...], logits: bool = False) -> None:
-        """Answers of the live model, after `prepare`, for the parts that the cell lacks."""
+    def table(
+        self, name: str, prepare: Callable[[], None], parts: tuple[str, ...], logits: Path | None = None
+    ) -> None:
+        """Answers of the live model, after `prepare`, for the parts that the cell lacks; logits go elsewhere."""
         path = self.folder / f"{name}.npz"
         have = dict(np.load(path)) if path.exists() else {}
         missing = [part for part in parts if part not in have]
         if not missing:
             return
         prepare()
-        for part in missing:
-            out = cells.logits_of(self.model, self.data, getattr(self.data, part))
-            have[part] = out.argmax(-1).astype(np.int16)
-            if logits:
-                have[f"{part}_logits"] = out.astype(np.float16)
+        whole = {part: cells.logits_of(self.model, self.data, getattr(self.data, part)) for part in missing}
+        if logits is not None:
+            np.savez(logits, **whole)
+        have |= {part: out.argmax(-1).astype(np.int16) for part, out in whole.items()}
         np.savez_compressed(path, **have)
         print(f"{self.seed}/{name}: {', '.join(missing)}", flush=True)
 
     def plain(self, name: str) -> None:
-        both = ("dev", "test")
-        self.table(name, lambda: self.model.load_state_dict(self.weights(name)), both, name in ("old", "new-0"))
+        logits = self.work / str(self.seed) / f"{name}-logits.npz"
+        self.table(name, lambda: self.model.load_state_dict(self.weights(name)), ("dev", "test"), logits)
+
+    def ensemble(self) -> None:
+        """The probability ensemble of old and new at every alpha, from their logits: both models at every request."""
+        path = self.folder / "ensemble.npz"
+        if path.exists():
+            return
+        old, new = (np.load(self.work / str(self.seed) / f"{name}-logits.npz") for name in ("old", "new-0"))
+        np.savez_compressed(
+            path,
+            **{
+                f"{part}-{alpha:g}": ensemble_answers(old[part], new[part], alpha).astype(np.int16)
+                for part in ("dev", "test")
+                for alpha in LINEAR_ALPHAS[1:-1]
+            },
+        )
 
     def merged(
         self, method: str, alphas: tuple[float, ...], new: dict, fisher: dict | None, parts: tuple[str, ...]
@@ -112,6 +129,7 @@ def run_seed(seed: Seed, args: argparse.Namespace) -> None:
     inner, fisher_inner = LINEAR_ALPHAS[1:-1], FISHER_ALPHAS[1:-1]
     for name in ("old", "new-0", *(() if args.skip_target else ("target",))):
         seed.plain(name)
+    seed.ensemble()
     new = seed.weights("new-0")
     seed.merged("linear", inner, new, None, ("dev", "test"))
     if not (seed.folder / f"fisher-{fisher_inner[-1]:g}.npz").exists():

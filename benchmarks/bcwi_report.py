@@ -12,7 +12,6 @@ from scipy import stats
 from hf_pct.merging.args import FISHER_ALPHAS, LINEAR_ALPHAS
 from hf_pct.merging.curve import Curve
 from hf_pct.merging.selection import Contract, select_alpha
-from hf_pct.merging.sweep import ensemble_answers
 
 Table = dict[str, np.ndarray]
 PAPER = {
@@ -35,9 +34,11 @@ class SeedTables:
         cell = self.cells.get(name, {})
         return cell[part] == self.labels[part] if part in cell else None
 
-    def ensemble(self, alpha: float, part: str) -> np.ndarray:
-        old, new = (self.cells[name][f"{part}_logits"].astype(np.float32) for name in ("old", "new-0"))
-        return ensemble_answers(old, new, alpha) == self.labels[part]
+    def ensemble(self, alpha: float, part: str) -> np.ndarray | None:
+        if alpha == 0:
+            return self.right("new-0", part)
+        answers = self.cells.get("ensemble", {}).get(f"{part}-{alpha:g}")
+        return None if answers is None else answers == self.labels[part]
 
     def curve(self, method: str, values: Sequence[float], part: str) -> Curve | None:
         """alpha 0 is the untreated new model for every method: the yardstick of the contract."""

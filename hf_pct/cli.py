@@ -15,6 +15,9 @@ from .cli_arguments import Formatter, add_compare_arguments, add_gate_arguments,
 from .flips.errors import NotComparableError
 from .flips.gate import NOT_COMPARABLE, WRONG_USE
 from .flips.predictions import Predictions
+from .merging.command import EXAMPLE as MERGE_EXAMPLE
+from .merging.command import add_merge_arguments
+from .viz.command import add_page_arguments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,6 +70,10 @@ def run_compare(args: argparse.Namespace) -> int:
 
     if args.output_dir:
         check_output_dir(args.output_dir, args.overwrite)
+    if args.plots:
+        from .viz.plot_style import need_matplotlib
+
+        need_matplotlib()  # before the work, not after it
     old, new, rerun = _sides(args)
     report = compare(
         old,
@@ -86,6 +93,11 @@ def run_compare(args: argparse.Namespace) -> int:
     if args.output_dir:
         written = write_comparison(args.output_dir, report, old, new, args.overwrite)
         print("\nwritten: " + ", ".join(str(path) for path in written))
+    if args.plots:
+        from .viz.plots import save_plots
+
+        drawn = save_plots(report, args.plots, overwrite=args.overwrite)
+        print("drawn: " + ", ".join(str(path) for path in drawn))
     return 0
 
 
@@ -111,6 +123,18 @@ def run_gate(args: argparse.Namespace) -> int:
         if path:
             write_text(path, render(result, report), args.overwrite)
     return result.exit_code
+
+
+def run_merge(args: argparse.Namespace) -> int:
+    from .merging.command import run_merge as merge
+
+    return merge(args)
+
+
+def run_page(args: argparse.Namespace) -> int:
+    from .viz.command import run_page as write
+
+    return write(args)
 
 
 def run_demo(args: argparse.Namespace) -> int:
@@ -213,6 +237,20 @@ VERBS = (
         "hf-pct gate out/flip_report.json --max_nfr 0.01 --max_nfr_upper 0.015 --max_class_nfr 0.05 "
         "--min_accuracy_gain 0",
         add_gate_arguments,
+    ),
+    (
+        "merge",
+        run_merge,
+        "Merge a new model back toward the old one: fewer flips, at no cost at training or inference.",
+        MERGE_EXAMPLE,
+        add_merge_arguments,
+    ),
+    (
+        "page",
+        run_page,
+        "Write a flip report as one HTML file that can be mailed and opened without a network.",
+        "hf-pct page out/flip_report.json -o update.html --gate gate.yaml",
+        add_page_arguments,
     ),
     (
         "demo",

@@ -38,7 +38,7 @@ def load_intents(seed: int = 0) -> Dataset:
     return _to_dataset(sentences, sorted({sentence.label for sentence in sentences}))
 
 
-def intent_splits(old_size: int = 350, new_size: int = 450, test_size: int = 1500, seed: int = 0) -> DatasetDict:
+def intent_splits(old_size: int = 400, new_size: int = 500, test_size: int = 1500, seed: int = 0) -> DatasetDict:
     """`old_train`, `new_train` (all of `old_train`, and more) and `test`.
 
     No pattern is both in `test` and in a training set, so that a model cannot pass by remembering a phrase with

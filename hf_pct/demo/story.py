@@ -1,51 +1,40 @@
-"""`hf-pct demo`: two updates, one of a text model and one of an image model, and what they break.
+"""`hf-pct demo`: two updates, one of a text model and one of an image model: what they break, and what helps.
 
-Each is told in the same way: train the old model, train the new one on more data, run both over the same test set,
-count the flips, and hold them against a gate.
+Each is told in the same way: train the old model, train the new one on more data, count the flips, train the new one
+again with focal distillation and compare. The text model is also merged back toward the old one. Last, the gate.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from datasets import DatasetDict
 
 from ..compare_files import REPORT_JSON, REPORT_MARKDOWN, write_comparison
+from ..files import write_text
 from ..flips.compare import compare
 from ..flips.gate import GateConfig, check_gate
 from ..flips.gate_output import gate_text
 from ..flips.markdown import percent
+from ..flips.predictions import Predictions
 from ..flips.report import FlipReport
 from ..predict import predict
-from .digits import digit_splits, new_digit_model
-from .intents import intent_splits, new_intent_model
+from ..viz.page import write_page
 from .packages import intents_path, minilm_path
 from .quiet import quiet
-from .train import fine_tune
+from .train import fine_tune, merge_back
+from .updates import Update, digits_update, intents_update
 
 MARKER = ".hf_pct_demo"
 GATE = GateConfig(max_nfr=0.01, max_nfr_upper=0.02, min_accuracy_gain=0.0)
-
-
-@dataclass(frozen=True)
-class Update:
-    """One update to show: the data, the model that is trained on it twice, and how."""
-
-    name: str
-    title: str
-    splits: DatasetDict
-    new_model: Callable[[int], tuple[Any, Any]]
-    epochs: int
-    learning_rate: float
-    keep_columns: tuple[str, ...] = ()
+MARGIN = 0.005
+PAGE = "update.html"
 
 
 def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool = False) -> int:
@@ -57,80 +46,137 @@ def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool 
     for find in (intents_path, minilm_path):
         find()  # say that a package is missing before the work, not in the middle of it
     folder = _claim(Path(output_dir))
-    updates = [_intents(seed), _digits(seed)]
+    updates = [intents_update(seed), digits_update(seed)]
     if quick:
-        updates = [_shorten(update) for update in updates]
+        updates = [update.shortened() for update in updates]
         _say("Quick: the models are hardly trained, so the numbers below mean nothing.\n")
     _say(
         "What does an update break? Two models are updated here, each in the usual way: more data, trained again.\n"
         "Accuracy says how much better they get. The flips say what worked before and does not any more."
     )
     with _one_thread():
-        reports = [_tell(number, update, folder / update.name, seed) for number, update in enumerate(updates, start=1)]
-    _say("\n--- 3. The gate: would a release with these limits go out?\n")
-    for report in reports:
-        _say(gate_text(check_gate(report, GATE), report) + "\n")
+        intents = Telling(updates[0], folder / updates[0].name, seed)
+        digits = Telling(updates[1], folder / updates[1].name, seed)
+        for number, telling in enumerate((intents, digits), start=1):
+            _say(f"\n--- {number}. {telling.update.headline()}\n")
+            telling.update_as_usual()
+            telling.update_with_focal_distillation()
+        _say("\n--- 3. The intents again: fine-tune from the old model, then merge back toward it\n")
+        intents.update_by_merging()
+    _say("\n--- 4. The gate: which of them would go out with these limits?\n")
+    for telling in (intents, digits):
+        for method, report in telling.reports.items():
+            _say(f"{telling.update.name + ', ' + method:<30} {_judgement(report)}")
+    usual = intents.reports["no treatment"]
+    _say(f"\nThe first of them in full:\n\n{gate_text(check_gate(usual, GATE), usual)}\n")
     _say(_what_next(folder, time.perf_counter() - started))
     return 0
 
 
-def _intents(seed: int) -> Update:
-    splits = intent_splits(seed=seed)
-    names = splits["test"].features["label"].names
-    title = (
-        "A voice assistant: {classes} intents of a real grammar, MiniLM fine-tuned on {old} sentences, then on {new}"
-    )
-    return Update("intents", title, splits, lambda s: new_intent_model(names, s), 4, 6e-4, ("text", "domain"))
+class Telling:
+    """One update, told step by step; what the steps leave is in its folder."""
 
+    def __init__(self, update: Update, folder: Path, seed: int) -> None:
+        self.update, self.folder, self.seed = update, folder, seed
+        self.test = update.splits["test"]
+        self.reports: dict[str, FlipReport] = {}
+        self.predictions: dict[str, Predictions] = {}
+        folder.mkdir(exist_ok=True)
 
-def _digits(seed: int) -> Update:
-    title = "Handwritten digits: a small timm ResNet trained on {old} images, then on {new}"
-    return Update("digits", title, digit_splits(seed=seed), new_digit_model, 10, 3e-3)
+    def update_as_usual(self) -> None:
+        """Old and new model, trained from the start each, and the report of what the new one broke."""
+        self._fine_tune("old", self.seed, self.folder / "old")
+        self._fine_tune("new", self.seed + 1, self.folder / "new")
+        report = self._compare("no treatment", "new", self.folder)
+        with quiet():
+            self.test.to_parquet(self.folder / "test.parquet")
+        images = self.test if "image" in self.test.column_names else None
+        write_page(self.folder / PAGE, report, images=images, overwrite=True)
+        _say("\n" + report.to_text())
+        _show_broken(report)
 
+    def update_with_focal_distillation(self) -> None:
+        """The new model once more, from the same seed and data, with `FocalDistillTrainer` for `Trainer`."""
+        _say(
+            "\nThe same update with focal distillation: the new model is held near the old one where that is right.\n"
+        )
+        self._fine_tune("focal", self.seed + 1, self.folder / "focal", old_model=self.folder / "old")
+        self._compare("focal distillation", "focal", self.folder / "focal_flips")
+        _say("\n" + self.side_by_side())
 
-def _shorten(update: Update) -> Update:
-    rows = {"old_train": 64, "new_train": 96, "test": 200}
-    splits = DatasetDict({part: update.splits[part].select(range(most)) for part, most in rows.items()})
-    return replace(update, splits=splits, epochs=1)
+    def update_by_merging(self) -> None:
+        """Fine-tune a copy of the old model, sweep alpha on development rows, and keep the alpha that the contract
+        chooses."""
+        update, folder = self.update, self.folder / "merged"
+        merger = merge_back(
+            self.folder / "old",
+            update.splits["new_train"],
+            update.splits["development"],
+            folder,
+            seed=self.seed + 2,
+            epochs=max(update.epochs // 2, 1),
+            learning_rate=update.learning_rate / 2,
+            margin=MARGIN,
+            description=f"train {update.name} from old",
+        )
+        sweep, chosen = merger.last_sweep, merger.selection
+        if sweep is None or chosen is None:
+            raise RuntimeError("The merger has no sweep; merge() makes one.")
+        write_text(self.folder / "alpha_curve.md", sweep.to_markdown() + "\n", overwrite=True)
+        _say(f"\n{'alpha':>7}  {'accuracy':>9}  {'NFR':>7}   (alpha is the share of the old model)")
+        for row in sweep.curve.table():
+            mark = "  <- chosen" if row["alpha"] == chosen.alpha else ""
+            _say(f"{row['alpha']:>7.1f}  {percent(row['accuracy']):>9}  {percent(row['nfr']):>7}{mark}")
+        _say(f"on {len(update.splits['development'])} development rows; {chosen.reason}\n")
+        for method, side, alpha in (("fine-tuned from old", "tuned", 0.0), ("merged back", "merged", chosen.alpha)):
+            with quiet():
+                self.predictions[side] = merger.predictions(alpha, self.test)
+            self._compare(method, side, self.folder / f"{side}_flips")
+        _say(self.side_by_side())
 
+    def side_by_side(self) -> str:
+        """Every treatment so far, on the same test rows against the same old model."""
+        rows = [(f"{self.update.name} test, {len(self.test)} rows", "accuracy", "NFR", "relative NFR")]
+        for method, report in self.reports.items():
+            counts = report.counts
+            relative = percent(counts.relative_nfr, 1)
+            rows.append((method, percent(counts.new_accuracy), percent(counts.nfr), relative))
+        return "\n".join(f"{name:<26}{accuracy:>10}{nfr:>10}{relative:>15}" for name, accuracy, nfr, relative in rows)
 
-def _tell(number: int, update: Update, folder: Path, seed: int) -> FlipReport:
-    """One update from training to report. The new model is trained from the start again, with a seed of its own."""
-    sizes = {side: len(update.splits[f"{side}_train"]) for side in ("old", "new")}
-    classes = update.splits["test"].features["label"].num_classes
-    _say(f"\n--- {number}. {update.title.format(classes=classes, **sizes)}\n")
-    folder.mkdir(exist_ok=True)
-    test = update.splits["test"]
-    predictions = {}
-    for offset, side in enumerate(("old", "new")):
-        name = f"{update.name} {side}"
-        model, processor = update.new_model(seed + offset)
+    def _fine_tune(self, side: str, seed: int, folder: Path, old_model: Path | None = None) -> None:
+        update, name = self.update, f"{self.update.name} {side}"
+        model, processor = update.new_model(seed)
         fine_tune(
             model,
             processor,
-            update.splits[f"{side}_train"],
-            folder / side,
-            seed=seed + offset,
+            update.splits["old_train" if side == "old" else "new_train"],
+            folder,
+            seed=seed,
             epochs=update.epochs,
             learning_rate=update.learning_rate,
+            old_model=old_model,
             description=f"train {name}",
         )
         with quiet():
-            predictions[side] = predict(
-                folder / side,
-                test,
+            self.predictions[side] = predict(
+                folder,
+                self.test,
                 keep_columns=update.keep_columns,
                 name=name,
                 dataset_name=f"{update.name} test",
                 use_cache=False,
             )
-    report = compare(predictions["old"], predictions["new"])
-    write_comparison(folder, report, predictions["old"], predictions["new"], overwrite=True)
-    with quiet():
-        test.to_parquet(folder / "test.parquet")
-    _say("\n" + report.to_text())
-    _show_broken(report)
-    return report
+
+    def _compare(self, method: str, side: str, folder: Path) -> FlipReport:
+        old, new = self.predictions["old"], self.predictions[side]
+        report = self.reports[method] = compare(old, new)
+        write_comparison(folder, report, old, new, overwrite=True)
+        return report
+
+
+def _judgement(report: FlipReport) -> str:
+    failed = [each.rule for each in check_gate(report, GATE).results if not each.passed]
+    return f"REGRESSED: {', '.join(failed)}" if failed else "PASSED"
 
 
 def _show_broken(report: FlipReport, most: int = 5) -> None:
@@ -147,15 +193,21 @@ def _show_broken(report: FlipReport, most: int = 5) -> None:
 
 def _what_next(folder: Path, seconds: float) -> str:
     text, image = folder / "intents", folder / "digits"
+    # after `make demo` the command is in .venv, not on the path
+    program = "hf-pct" if shutil.which("hf-pct") else sys.argv[0]
     return f"""--- Done in {seconds:.0f} s. What to look at next
 
+Open    {text / PAGE} in a browser: every flipped sentence, by intent, with search and filters
+        {image / PAGE}: the same with the images
 Read    {text / REPORT_MARKDOWN}: flips by intent and by domain, and what is mistaken for what
+        {text / "alpha_curve.md"}: accuracy and flips along alpha
         {image / REPORT_MARKDOWN}
-Gate    hf-pct gate {text / REPORT_JSON} --max_nfr 0.05 --max_class_nfr 0.2; echo exit code $?
-Repeat  hf-pct compare {text / "old"} {text / "new"} --dataset {text / "test.parquet"}
-Files   hf-pct compare --old_predictions {image / "old_predictions.parquet"} \\
+Gate    {program} gate {text / REPORT_JSON} --max_nfr 0.05 --max_class_nfr 0.2; echo exit code $?
+Repeat  {program} compare {text / "old"} {text / "new"} --dataset {text / "test.parquet"}
+Files   {program} compare --old_predictions {image / "old_predictions.parquet"} \\
             --new_predictions {image / "new_predictions.parquet"}
-Yours   hf-pct compare OLD_MODEL NEW_MODEL --dataset YOUR_TEST_SET --output_dir out"""
+Merge   {program} merge {text / "old"} {text / "merged"} --alpha 0.5 --output_dir half_way
+Yours   {program} compare OLD_MODEL NEW_MODEL --dataset YOUR_TEST_SET --output_dir out"""
 
 
 @contextmanager

@@ -79,7 +79,9 @@ def _to_numpy(values: Any, name: str) -> np.ndarray:
             values = values.cast(values.type.value_type)
         return values.to_numpy() if hasattr(values, "chunks") else values.to_numpy(zero_copy_only=False)
     try:
-        return np.asarray(values[:] if hasattr(values, "features") else values)
+        array = np.asarray(values[:] if hasattr(values, "features") else values)
+        # NumPy makes text of a list in which numbers and text are mixed; as objects the mixture shows
+        return np.asarray(values, dtype=object) if array.dtype.kind == "U" and isinstance(values, list) else array
     except ValueError as error:
         raise ValueError(f"{name} is not one label per row: {error}.") from error
 

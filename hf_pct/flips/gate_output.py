@@ -59,9 +59,9 @@ def gate_junit(result: GateResult, report: FlipReport) -> str:
 
 def _finding(each: RuleResult) -> str:
     side = "inside" if each.passed else "outside"
-    relation = "at least" if each.rule.startswith("min_") else "at most"
     found, limit, by = (_amount(each, value) for value in (each.value, each.limit, abs(each.margin)))
-    return f"{found}, {relation} {limit} allowed: {by} {side}"
+    relation = f"at least {limit} asked" if each.rule.startswith("min_") else f"at most {limit} allowed"
+    return f"{found}, {relation}: {by} {side}"
 
 
 def _amount(each: RuleResult, value: float) -> str:

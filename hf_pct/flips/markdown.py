@@ -85,7 +85,7 @@ def report_text(report: FlipReport) -> str:
     if report.confusions:
         taken = ", ".join(f"{each.label} as {each.new_answer} ({each.count})" for each in report.confusions[:3])
         lines.append(f"most often mistaken: {taken}")
-    return "\n".join(lines + _remarks(report))
+    return "\n".join(lines + remarks(report))
 
 
 def report_markdown(report: FlipReport, max_rows: int = 20) -> str:
@@ -97,7 +97,7 @@ def report_markdown(report: FlipReport, max_rows: int = 20) -> str:
         _square(report),
         _rates(report),
     ]
-    remarks = [f"- {escape(line)}" for line in _remarks(report)]
+    remarks = [f"- {escape(line)}" for line in remarks(report)]
     if remarks:
         parts.append("\n".join(remarks))
     parts += _section("By class", _groups("class", report.classes, max_rows), len(report.classes), max_rows)
@@ -178,7 +178,7 @@ def _section(title: str, body: str, entries: int, max_rows: int) -> list[str]:
     return [f"## {title}", body, *more]
 
 
-def _remarks(report: FlipReport) -> list[str]:
+def remarks(report: FlipReport) -> list[str]:
     """What a reader must know before trusting the numbers."""
     remarks = []
     coverage, labels = report.coverage, report.labels

@@ -104,6 +104,7 @@ def _explain(what: str, status: int, response: Any, error: BaseException) -> str
         400: "The Hub calls the request malformed; what it says is above.",
         401: "The token is missing, wrong or expired. Make one with write permission in your settings on the Hub, "
         "then `hf auth login`, or set HF_TOKEN.",
+        402: "The plan of this account does not include it; a Space without a computer is free (--sdk static).",
         403: "The token is valid but may not do this. Use a token with write permission, and an account that may "
         "write to this namespace.",
         404: "There is no such repository, or the token may not see it. Check the spelling of namespace/name.",

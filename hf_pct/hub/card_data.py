@@ -35,14 +35,18 @@ class ModelFacts:
         timm = is_timm_config(config)
         named = str((config.get("architectures") or [""])[0])
         image = timm or named.endswith("ForImageClassification")
-        sources = [adapter.get("base_model_name_or_path") if adapter else training.get("base_model")]
-        sources += [(merge.get("old") or {}).get("path"), *(each.get("path") for each in merge.get("new") or ())]
+        if merge:
+            sources = [(merge.get("old") or {}).get("path"), *(each.get("path") for each in merge.get("new") or ())]
+            bases = [hub_id(source) for source in sources]
+        else:
+            started = adapter.get("base_model_name_or_path") if adapter else training.get("base_model")
+            bases = [hub_id(started, bare=True)]
         size = (config.get("pretrained_cfg") or {}).get("input_size") or (3,)
         return cls(
             task=task or TASKS[image],
             library="peft" if adapter else "timm" if timm else "transformers",
             method=describe_method(training, merge, bool(adapter)),
-            base_models=tuple(each for each in map(hub_id, sources) if each),
+            base_models=tuple(each for each in bases if each),
             channels=int(size[0]),
         )
 
@@ -59,7 +63,8 @@ def card_metadata(
     """YAML fields for the card of `repo_id`. What is not known is left out rather than guessed."""
     old = hub_id(report.old.model, report.old.revision)
     given = [base_model] if isinstance(base_model, str) else list(base_model or ())
-    bases = list(dict.fromkeys(given or facts.base_models or ([old] if old else [])))
+    assumed = [old] if old and facts.method.relation != "adapter" else []
+    bases = list(dict.fromkeys(given or facts.base_models or assumed))
     dataset = hub_id(report.new.dataset)
     libraries = ["timm", "transformers"] if facts.library == "timm" else []
     tags = ["hf-pct", re.sub(r"[^\w.-]+", "-", facts.method.tag).strip("-"), "negative-flips", *libraries]

@@ -15,7 +15,7 @@ from typing import Any
 from .names import public_name
 from .timm_format import is_timm_config, write_raw_timm, write_timm
 
-WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "adapter_model.safetensors")
 MODEL_FILES = (
     *WEIGHTS,
     "config.json",
@@ -33,8 +33,9 @@ MODEL_FILES = (
     "processor_config.json",
 )
 RECORDS = ("pct_config.json", "pct_merge.json")
-# of another model once these weights are up: what a commit takes away with it
-STALE = (*WEIGHTS, "pytorch_model*.bin", "pytorch_model.bin.index.json", "adapter_model.bin", *RECORDS)
+# of another model once these files are up: what a commit takes away with it
+_PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", "adapter_model.bin", "tf_model.h5", "*.msgpack")
+STALE = (*MODEL_FILES, *_PICKLED, *RECORDS)
 
 
 def gather(
@@ -82,15 +83,15 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def is_stale(path: str, uploaded: Sequence[str]) -> bool:
-    """Whether a file of the repository would be left from another model: weights and records that are not replaced."""
-    return path not in uploaded and any(fnmatch(path, pattern) for pattern in STALE)
+    """Whether a file of the repository would be left from another model: one that readers of a model look for."""
+    return path not in uploaded and "/" not in path and _matches(path, STALE)
 
 
 def _from_folder(folder: Path, target: Path) -> None:
     if not folder.is_dir():
         raise ValueError(f"{folder} is not a folder. Expected a folder with config.json and model.safetensors.")
     wanted = sorted(path for path in folder.iterdir() if path.is_file() and _is_wanted(path.name))
-    timm = is_timm_config(read_json(folder, "config.json")) and any(folder.glob("*.safetensors"))
+    timm = is_timm_config(read_json(folder, "config.json")) and any(folder.glob("model*.safetensors"))
     if timm:
         write_timm(folder, target)
         wanted = [path for path in wanted if not _matches(path.name, (*WEIGHTS, "config.json"))]
@@ -148,7 +149,7 @@ def _problems(target: Path) -> list[str]:
     adapter = (target / "adapter_config.json").is_file()
     if not adapter and not (target / "config.json").is_file():
         problems.append("there is no config.json")
-    if not any(target.glob("*.safetensors")):
+    if not any(target.glob("*model*.safetensors")):
         problems.append("there are no weights as safetensors; pickled weights are not published")
     index = read_json(target, "model.safetensors.index.json")
     shards = sorted(set(index.get("weight_map", {}).values()))

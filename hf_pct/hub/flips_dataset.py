@@ -18,14 +18,19 @@ def push_flips(
 ) -> Commit:
     """Upload the flipped rows with all columns that were kept when predicting, texts among them."""
     check_repo_id(repo_id)
-    if not len(report.flips):
-        raise ValueError("No row flipped, so there is no dataset of flips to publish. Leave flips_dataset out.")
+    check_flips(report)
     buffer = io.BytesIO()
     pq.write_table(report.flips, buffer, compression="zstd")
     files = {PATH: buffer.getvalue(), "README.md": str(_card(report, new_model)).encode("utf-8")}
     return commit_files(
         HfApi(token=token), repo_id, files, message=f"Flips of {new_model}", repo_type="dataset", private=private
     )
+
+
+def check_flips(report: FlipReport) -> None:
+    """An empty dataset is refused before anything goes up."""
+    if not len(report.flips):
+        raise ValueError("No row flipped, so there is no dataset of flips to publish. Leave flips_dataset out.")
 
 
 def _card(report: FlipReport, new_model: str) -> DatasetCard:

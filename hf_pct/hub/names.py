@@ -16,15 +16,15 @@ def is_commit(revision: str | None) -> bool:
     return bool(revision and _COMMIT.fullmatch(revision))
 
 
-def hub_id(name: str | None, revision: str | None = None) -> str | None:
+def hub_id(name: str | None, revision: str | None = None, *, bare: bool = False) -> str | None:
     """`name` if it is an id on the Hub, else None: folders and files are not.
 
     A name without a namespace (`distilbert-base-uncased`) looks like a folder's; it is an id when a commit came with
-    it, because only the Hub has those.
+    it, because only the Hub has those, or where `bare` names are known to be ids.
     """
     if not name or name.startswith((".", "/", "~")) or name.endswith(_FILE_ENDINGS) or Path(name).exists():
         return None
-    if "/" not in name and not is_commit(revision):
+    if "/" not in name and not bare and not is_commit(revision):
         return None
     try:
         validate_repo_id(name)

@@ -19,27 +19,22 @@ def public_report(
     old_model: str | None = None,
     old_revision: str | None = None,
 ) -> FlipReport:
-    """The report as it goes up: about `repo_id`, without further columns of the flipped rows unless they are named.
+    """The report as it goes up: about `repo_id`, without further columns of the data unless they are named.
 
-    Slices stay, because they are counts; a slice whose groups are mostly single rows would publish the rows
-    themselves, and goes too.
+    A column that is not named is neither in the flipped rows nor among the slices: counts by user name the users.
     """
-    missing = [name for name in columns if name not in report.flips.column_names]
+    missing = [name for name in columns if name not in (*report.flips.column_names, *report.slices)]
     if missing and len(report.flips):
         raise ValueError(
             f"public_columns names {', '.join(missing)}, but the flipped rows have "
             f"{', '.join(report.flips.column_names)}."
         )
     kept = [name for name in report.flips.column_names if name in ROW_COLUMNS or name in columns]
-    slices = {
-        name: groups
-        for name, groups in report.slices.items()
-        if name in columns or 2 * len(groups) <= sum(group.rows for group in groups)
-    }
+    slices = {name: groups for name, groups in report.slices.items() if name in columns}
     notes = list(report.notes)
-    dropped = [name for name in report.flips.column_names if name not in kept]
+    dropped = {name for name in (*report.flips.column_names, *report.slices) if name not in (*kept, *slices)}
     if dropped:
-        notes.append(f"{len(dropped)} further columns of the flipped rows are not published.")
+        notes.append(f"{len(dropped)} further columns of the data, and the slices by them, are not published.")
     old = _public(report.old)
     if old_model or old_revision:
         old = replace(old, model=old_model or old.model, revision=old_revision or old.revision)

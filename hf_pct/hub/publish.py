@@ -15,7 +15,7 @@ from .calls import HubError
 from .card import make_card
 from .commit import Commit, Content, commit_files
 from .contents import gather, is_stale
-from .flips_dataset import push_flips
+from .flips_dataset import check_flips, push_flips
 from .names import check_repo_id, hub_id, is_commit
 from .old_card import carried_over, propose_new_version
 from .public_report import public_report
@@ -89,6 +89,8 @@ def push_update(
     found = report if isinstance(report, FlipReport) else FlipReport.load(report)
     public_name = hub_id(old_model or found.old.model, old_revision or found.old.revision)
     _check_plan(public_name, repo_id, old_model, set_new_version)
+    if flips_dataset:
+        check_flips(found)
     full_id = check_write_access(repo_id, token)
     dataset_id = check_write_access(flips_dataset, token, repo_type="dataset") if flips_dataset else None
     published = public_report(found, full_id, columns=public_columns, old_model=old_model, old_revision=old_revision)

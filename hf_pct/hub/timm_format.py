@@ -38,7 +38,7 @@ def write_timm(folder: Path, target: Path) -> None:
     from safetensors.torch import load_file
 
     tensors: dict[str, Any] = {}
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in sorted(folder.glob("model*.safetensors")):
         tensors |= load_file(path)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     _write(tensors, shared_config(config), target)

@@ -149,6 +149,22 @@ def merger_report(merger: Any) -> FlipReport:
     return compare(old, new)
 
 
+def write_merge_record(merger: Any, folder: Path) -> None:
+    """`pct_merge.json` of the alpha that a `BCWIMerger` is at; `save_merged` would save the model, and push again."""
+    from ..merging.record import FILE_NAME, MergeRecord, Source, versions
+
+    record = MergeRecord(
+        method=merger.args.method,
+        alpha=merger.alpha,
+        old=Source(merger.sources[0], ""),
+        new=tuple(Source(source, "") for source in merger.sources[1:]),
+        curve=merger.last_sweep.table() if merger.last_sweep else None,
+        selection=merger.selection.as_dict() if merger.selection else None,
+        versions=versions(),
+    )
+    (folder / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
+
+
 def row_ids(dataset: Any, labels: np.ndarray) -> list[Any]:
     """The `id` column where the loop kept the dataset's order, else row numbers."""
     columns = getattr(dataset, "column_names", None) or []
@@ -159,7 +175,8 @@ def row_ids(dataset: Any, labels: np.ndarray) -> list[Any]:
 
 
 def _old_origin(trainer: Any) -> Provenance:
-    reference = trainer.source.reference
+    # the old model as an adapter of the model in training has no weights of its own to hash
+    reference = None if trainer.args.old_adapter else trainer.source.reference
     origin = _model_origin(getattr(reference, "model", None))
     named = trainer.source._named if isinstance(trainer.source._named, str | Path) else origin.model
     name = None if named is None else str(named)

@@ -7,8 +7,11 @@ cannot be merged. Wrong use and models that do not fit are raised as errors, whi
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from pathlib import Path
+
+from hf_pct.merging.groups import check_alpha
 
 EXAMPLE = """hf-pct merge ./intent-v1 ./intent-v2 --alpha 0.4 --output_dir merged
   hf-pct merge ./intent-v1 ./intent-v2 --alpha auto --dataset dev.jsonl --margin 0.005 --output_dir merged
@@ -39,7 +42,7 @@ def add_merge_arguments(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--batch_size", type=int, default=32, help="rows a step")
     data.add_argument("--max_length", type=int, help="cut texts at this many tokens")
     data.add_argument("--train_dataset", help="a file: training rows for BatchNorm statistics and the Fisher")
-    contract = parser.add_argument_group("the contract of --alpha auto (rates are fractions: 0.01 is 1 %%)")
+    contract = parser.add_argument_group("the contract of --alpha auto (rates are fractions: 0.01 is 1 %)")
     contract.add_argument("--alphas", type=float, nargs="+", help="alphas to try; 0, 0.1 ... 1 by default")
     contract.add_argument("--margin", type=float, default=0.0, help="accuracy that may be lost against the new model")
     contract.add_argument("--target_accuracy", type=float, help="accuracy to reach instead: a target's lower bound")
@@ -79,7 +82,7 @@ def run_merge(args: argparse.Namespace) -> int:
     )
     print(f"merged at alpha {record.alpha} (share of the old model) into {args.output_dir}")
     checkpoint, _ = open_checkpoint(old)
-    if 0 < args.alpha < 1 and checkpoint and any(name.endswith(".running_mean") for name in checkpoint.entries):
+    if args.alpha not in (0, 1) and checkpoint and any(n.endswith(".running_mean") for n in checkpoint.entries):
         print(
             "note: this model has BatchNorm layers. Their statistics were interpolated, which is not what the merged "
             "network needs: re-estimate them with --alpha auto --train_dataset, or with BCWIMerger."
@@ -105,20 +108,25 @@ def _check_use(args: argparse.Namespace) -> None:
             problems.append("--alpha auto, and --method fisher without --fisher, need --dataset")
         if args.align and args.alpha != "auto":
             problems.append("--align needs --alpha auto: whether it helped must be measured")
+        if isinstance(args.alpha, dict) and args.method == "fisher" and not args.fisher:
+            problems.append("shares by group with --method fisher need a Fisher that is there already: --fisher FILE")
     if problems:
         raise ValueError("; ".join(problems))
 
 
-def _alpha(text: str) -> float | str:
+def _alpha(text: str) -> float | str | dict[str, float]:
+    """A number, `auto`, or a JSON object of shares by group."""
     if text == "auto":
         return text
     try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number from 0 to 1 nor auto")
-    return value
+        value = json.loads(text)
+        check_alpha(value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a number from 0 to 1, nor auto, nor shares by group such as "
+            f'{{"head": 0.2, "default": 0.4}} ({error})'
+        ) from error
+    return value if isinstance(value, dict) else float(value)
 
 
 def resolve_folder(model: str) -> str:

@@ -124,6 +124,11 @@ class PCTrainer(Trainer):
         self, model: nn.Module, inputs: Mapping[str, Any]
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Logits, the terms of the loss, and what each term would be for logits of zero."""
+        if "labels" not in inputs:
+            raise ValueError(
+                f"The batch has no labels, only {', '.join(inputs)}: expected a column 'label' or 'labels' with the "
+                "index of each row's class. Rename the column, or let the data collator make it."
+            )
         reference = self.source.logits(inputs) if self.reference_loss is not None else None
         ours = (LOGITS, INPUTS, "labels")
         logits = logits_of(model(**{key: value for key, value in inputs.items() if key not in ours}))
@@ -134,7 +139,9 @@ class PCTrainer(Trainer):
 
     def _share(self, labels: Tensor, num_items: Tensor | int | None) -> Tensor | float:
         """This batch's part of the optimizer step: its rows over all rows, times the processes that DDP averages."""
-        if num_items is None or self.args.n_gpu > 1:
+        if num_items is None:  # then Trainer divides by the number of accumulated batches itself
+            return 1.0
+        if self.args.n_gpu > 1:
             return 1.0 / self.current_gradient_accumulation_steps
         averaged = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return labels.ne(-100).sum() * averaged / num_items

@@ -41,7 +41,9 @@ class LossWatch:
     def add(self, terms: Mapping[str, Tensor], idle: Mapping[str, Tensor | float]) -> None:
         """Take the terms of one batch; `idle` says what all-zero logits would pay, for the terms that have it."""
         names = list(terms)
-        values = torch.stack([terms[name].detach().float() for name in names]).tolist()  # one wait for the device
+        every = [*terms.values(), *(torch.as_tensor(value) for value in idle.values())]
+        values = torch.stack([value.detach().float() for value in every]).tolist()  # one wait for the device
+        values, costs = values[: len(names)], dict(zip(idle, values[len(names) :], strict=True))
         for name, value in zip(names, values, strict=True):
             self._sums[name] = self._sums.get(name, 0.0) + value
             self._value[name] = value
@@ -50,7 +52,7 @@ class LossWatch:
             raise self._error(names)
         for name in names:
             if name in idle:
-                self._ratio[name] = self._value[name] / max(float(idle[name]), 1.0)
+                self._ratio[name] = self._value[name] / max(costs[name], 1.0)
                 high = self.limit > 0 and self._ratio[name] > self.limit
                 self._above[name] = self._above.get(name, 0) + 1 if high else 0
         if any(count >= self.patience for count in self._above.values()):

@@ -10,7 +10,7 @@ from typing import Any
 from ..flips.markdown import percent
 from .extras import MergeCurve
 
-WIDTH, PANEL, GAP, LEFT, TOP = 640, 150, 34, 58, 14
+WIDTH, PANEL, GAP, LEFT, TOP = 640, 150, 42, 58, 24
 _RIGHT = 14
 
 

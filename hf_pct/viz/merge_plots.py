@@ -35,7 +35,7 @@ def alpha_curve(curve: Any) -> "Figure":
             )
         if curve.chosen is not None:
             axes.axvline(curve.chosen, color="black", linestyle=":", label=f"chosen, {curve.chosen:g}")
-        label(axes, "alpha, share of the old model" if place else "", unit)
+        label(axes, "alpha, share of the old model", unit)
         legend(axes, ncols=2)
     _trade_off(curve, panels)
     return figure

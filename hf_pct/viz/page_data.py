@@ -77,7 +77,7 @@ def data_block(
         "thumbnails": dict(thumbnails or {}),
     }
     text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=str)
-    for character in "":
+    for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ..flips.gate import GateResult, RuleResult
 from ..flips.grouping import GroupFlips
-from ..flips.markdown import _remarks as remarks
+from ..flips.markdown import remarks as remarks
 from ..flips.markdown import names_of, percent, spread, verdict
 from ..flips.report import FlipReport
 from ..flips.stats import Interval, clopper_pearson

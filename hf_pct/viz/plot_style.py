@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, without its yellow, which paper swallows
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -19,12 +18,19 @@ BROKEN, MENDED, GREY = "#D55E00", "#0072B2", "#6b6b6b"
 COLOUR_MAP = "cividis"
 
 
-def new_figure(width: float = 6.4, height: float = 4.2, rows: int = 1, columns: int = 1, **options: Any) -> Any:
-    """A figure and its axes, with room for every label."""
+def need_matplotlib() -> None:
+    """Say how to get matplotlib where it is missing; for callers who want to know before the work."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("Pictures need matplotlib: pip install 'hf-pct[viz]'.") from error
+
+
+def new_figure(width: float = 6.4, height: float = 4.2, rows: int = 1, columns: int = 1, **options: Any) -> Any:
+    """A figure and its axes, with room for every label."""
+    need_matplotlib()
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     axes = figure.subplots(rows, columns, **options)
     for each in axes.flat if rows * columns > 1 else [axes]:
@@ -75,6 +81,3 @@ def same_length(**columns: Sequence[Any]) -> None:
         raise ValueError(
             f"Every series must have one number a point, and at least one, but the lengths are {lengths}."
         )
-
-
-__all__ = ["COLOURS", "Figure", "label", "legend", "new_figure", "percents", "same_length", "series"]

@@ -1,6 +1,7 @@
 """The whole demo, cut short, and what it does to folders."""
 
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,34 @@ def test_flips_by_domain_and_with_their_text(told):
     assert "text" in report.flips.column_names
 
 
+@pytest.mark.parametrize(("name", "sides"), [("intents", ["focal", "tuned", "merged"]), ("digits", ["focal"])])
+def test_every_treatment_is_compared_with_the_same_old_model(told, name, sides):
+    folder = told[0] / name
+    untreated = FlipReport.load(folder / "flip_report.json")
+    for side in sides:
+        report = FlipReport.load(folder / f"{side}_flips" / "flip_report.json")
+        assert report.counts.total == untreated.counts.total
+        assert report.counts.old_accuracy == untreated.counts.old_accuracy
+        assert report.counts != untreated.counts
+
+
+def test_the_merge_is_shown_and_recorded(told):
+    folder, printed = told
+    assert printed.count("<- chosen") == 1
+    assert "alpha is the share of the old model" in printed
+    assert (folder / "intents" / "alpha_curve.md").read_text(encoding="utf-8").startswith("| alpha |")
+    assert {"model.safetensors", "pct_merge.json"} <= {path.name for path in (folder / "intents" / "merged").iterdir()}
+
+
+def test_development_and_test_rows_are_apart():
+    from hf_pct.demo.updates import digits_update, intents_update
+
+    for update in (intents_update(0), digits_update(0)):
+        development, test = (set(update.splits[part]["id"]) for part in ("development", "test"))
+        assert not development & test
+        assert len(test) >= 500
+
+
 def test_says_what_to_do_next(told):
     folder, printed = told
     assert "What does an update break?" in printed
@@ -55,6 +84,7 @@ def test_says_what_to_do_next(told):
 def test_the_commands_that_it_names_work(told, start, capsys):
     printed = told[1].replace("\\\n", " ")
     line = next(line for line in printed.splitlines() if line.startswith(start))
+    line = line.replace(sys.argv[0] + " ", "hf-pct ")  # where the command is not on the path
     command = shlex.split(line.split("hf-pct ", 1)[1].partition(";")[0])
     assert main(command) in ((0, 1) if start == "Gate" else (0,))
     assert "NFR" in capsys.readouterr().out
@@ -81,10 +111,11 @@ def test_a_folder_of_its_own_is_used_again(told, monkeypatch):
 
 def test_same_seed_same_flips(told, tmp_path):
     """What a newcomer sees is what we saw: training is deterministic on one machine."""
-    from hf_pct.demo import story
+    from hf_pct.demo.story import Telling
+    from hf_pct.demo.updates import digits_update
 
-    update = story._shorten(story._digits(0))
-    report = story._tell(2, update, tmp_path / "digits", 0)
+    telling = Telling(digits_update(0).shortened(), tmp_path / "digits", 0)
+    telling.update_as_usual()
     first = FlipReport.load(told[0] / "digits" / "flip_report.json")
-    assert report.counts == first.counts
-    assert report.new.weights == first.new.weights
+    assert telling.reports["no treatment"].counts == first.counts
+    assert telling.reports["no treatment"].new.weights == first.new.weights

@@ -140,6 +140,7 @@ def test_every_kind_of_column_gives_the_same():
         (([0.5], [1], [1]), "old_predictions holds fractions"),
         (([1], [float("nan")], [1]), "new_predictions has 1 missing"),
         (([1], [1], None), "references is None"),
+        (([1, "a"], [1, "a"], ["1", "a"]), "old_predictions mixes or holds values of type int, str"),
         (([1, None], [1, 1], [1, 1]), "old_predictions mixes or holds values of type NoneType, int"),
         (([[1], [1, 2]], [1, 1], [1, 1]), "old_predictions is not one label per row"),
     ],

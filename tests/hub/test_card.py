@@ -158,13 +158,13 @@ def test_texts_are_published_only_by_name():
         public_report(report, "org/new", columns=["txt"])
 
 
-def test_a_slice_of_single_rows_is_not_published():
-    report = report_of(["a", "b"])
-    assert len(report.flips)
-    texts = Predictions([1, 2, 3, 4], ["a", "b", "a", "b"], ["a", "b", "b", "a"], label_names=["a", "b"], columns={
-        "utterance": ["one", "two", "three", "four"], "channel": ["x", "x", "y", "y"]})  # fmt: skip
-    published = public_report(compare(texts, texts), "org/new")
-    assert set(published.slices) == {"channel"}
+def test_slices_are_published_only_by_name():
+    rows = Predictions([1, 2, 3, 4], ["a", "b", "a", "b"], ["a", "b", "b", "a"], label_names=["a", "b"], columns={
+        "user": ["mia", "mia", "otto", "otto"], "channel": ["x", "x", "y", "y"]})  # fmt: skip
+    report = compare(rows, rows)
+    assert set(report.slices) == {"user", "channel"}
+    assert public_report(report, "org/new").slices == {}
+    assert set(public_report(report, "org/new", columns=["channel"]).slices) == {"channel"}
 
 
 def test_the_verb_writes_a_card_without_torch(tmp_path):

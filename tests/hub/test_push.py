@@ -93,7 +93,7 @@ def test_texts_columns_and_local_paths_stay_at_home(update, pushed):
     columns = {"id", "kind", "label", "old_answer", "new_answer", "old_confidence", "new_confidence"}
     assert all(set(row) == columns for row in report["flips"])
     assert report["new"]["model"] == "org/intent-v2"
-    assert set(report["slices"]) == {"channel", "user"}
+    assert report["slices"] == {}
     texts = {row["text"] for row in update.rows if len(row["text"].split()) > 4}
     for name, content in pushed.files.items():
         assert str(update.new.parent).encode() not in content, name
@@ -103,25 +103,26 @@ def test_texts_columns_and_local_paths_stay_at_home(update, pushed):
 def test_columns_are_published_when_they_are_named(hub, client, update):
     code, out = client.cli(
         "push", update.new, "--repo_id", "mia/with-texts", "--report", update.report, "--public_columns", "text",
-        "--private",
+        "channel", "--private",
     )  # fmt: skip
     assert code == 0, out
     repo = hub.model("mia/with-texts")
     assert repo.private
-    assert "text" in json.loads(repo.files["flip_report.json"])["flips"][0]
+    report = json.loads(repo.files["flip_report.json"])
+    assert {"text", "channel"} < set(report["flips"][0])
+    assert set(report["slices"]) == {"channel"}
 
 
 def test_an_existing_card_is_kept_unless_it_is_to_be_replaced(hub, client, update):
-    repo = hub.add(
-        "models", "org/has-card", {"README.md": b"# mine\n", "pytorch_model.bin": b"old", "notes.txt": b"x"}
-    )
+    others = {"pytorch_model.bin": b"old", "adapter_config.json": b"{}"}  # these would be another model
+    kept = {"README.md": b"# mine\n", "notes.txt": b"x", "onnx/model.safetensors": b"o"}
+    repo = hub.add("models", "org/has-card", {**others, **kept})
     push = ("push", update.new, "--repo_id", "org/has-card", "--report", update.report)
     code, out = client.cli(*push)
     assert code == 0
     assert "README.md of the repository is kept" in out
-    assert repo.files["README.md"] == b"# mine\n"
-    assert "pytorch_model.bin" not in repo.files  # other weights beside these would be another model
-    assert repo.files["notes.txt"] == b"x"
+    assert not set(others) & set(repo.files)
+    assert {name: repo.files[name] for name in kept} == kept
     head = repo.head
     assert client.cli(*push)[0] == 0
     assert repo.head == head  # the same push again adds nothing
@@ -172,3 +173,29 @@ def test_a_folder_that_lacks_parts_names_them_all(hub, client, update, tmp_path)
     assert "there are no weights as safetensors" in out
     assert "the tokenizer is missing" in out
     assert ("models", "org/parts") not in hub.repos
+
+
+def test_shards_go_up_together_and_leave_together(hub, client, update, tmp_path):
+    client.run(
+        """
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        model = AutoModelForSequenceClassification.from_pretrained(a.new)
+        model.save_pretrained(a.folder, max_shard_size="15KB")
+        AutoTokenizer.from_pretrained(a.new).save_pretrained(a.folder)
+        """,
+        new=update.new,
+        folder=tmp_path,
+    )
+    push = ("--repo_id", "org/sharded", "--report", update.report)
+    assert client.cli("push", tmp_path, *push)[0] == 0
+    repo = hub.model("org/sharded")
+    shards = {name for name in repo.files if name.startswith("model-")}
+    assert len(shards) > 1
+    assert "model.safetensors.index.json" in repo.files
+    assert client.cli("verify", "org/sharded")[0] == 0
+    assert client.cli("push", update.new, *push)[0] == 0
+    assert not {*shards, "model.safetensors.index.json"} & set(repo.files)
+    next(tmp_path.glob("model-00001-*")).unlink()
+    code, out = client.cli("push", tmp_path, *push)
+    assert code == 2
+    assert "the shard model-00001-of-" in out

@@ -53,6 +53,14 @@ def test_a_given_alpha(world, tmp_path, capsys):
     assert all(torch.equal(merged[name], expected[name]) for name in expected)
 
 
+def test_alphas_by_group(world, tmp_path):
+    alpha = {"head": 1, "default": 0}
+    assert run(world / "old", world / "new", "--alpha", json.dumps(alpha), "--output_dir", tmp_path, "--quiet") == 0
+    merged, old = (load_file(folder / "model.safetensors") for folder in (tmp_path, world / "old"))
+    assert torch.equal(merged["classifier.weight"], old["classifier.weight"])
+    assert MergeRecord.load(tmp_path / "pct_merge.json").alpha == alpha
+
+
 @pytest.mark.parametrize("method", ["linear", "soup", "fisher"])
 def test_auto_chooses_writes_and_can_be_made_again(world, tmp_path, capsys, method):
     new = [world / "new", world / "new2"] if method == "soup" else [world / "new"]
@@ -101,7 +109,7 @@ def test_wrong_use(tmp_path, arguments, message):
 def test_bad_alpha_not_mergeable_and_a_full_folder(world, tmp_path, capsys):
     with pytest.raises(SystemExit):
         run("a", "b", "--alpha", "1.5", "--output_dir", tmp_path / "out")
-    assert "neither a number from 0 to 1 nor auto" in capsys.readouterr().err
+    assert "neither a number from 0 to 1, nor auto" in capsys.readouterr().err
     tiny_bert(1, num_hidden_layers=1).save_pretrained(tmp_path / "small")
     with pytest.raises(NotComparableError, match=r"only in"):
         run(world / "old", tmp_path / "small", "--alpha", "0.5", "--output_dir", tmp_path / "out")

@@ -144,7 +144,7 @@ def test_a_view_is_the_same_whenever_it_is_asked_for():
 
 
 def test_cached_views_train_as_the_live_model_would_on_the_same_views(tmp_path):
-    data, trained = Noisy(), []
+    data, trained, epochs = Noisy(), [], []
     for settings in ({"cached_views": 2}, {"reference": "live"}):
         own = {"train": data} if "cached_views" in settings else {"train": ReferenceRows(data, views=2, seed=7)}
         run = trainer(
@@ -153,9 +153,12 @@ def test_cached_views_train_as_the_live_model_would_on_the_same_views(tmp_path):
         )  # fmt: skip
         if "reference" in settings:
             run.source._train_rows = own["train"]  # the epochs turn its views
+        turn = run.source.set_epoch
+        run.source.set_epoch = lambda epoch, turn=turn: (epochs.append(epoch), turn(epoch))
         run.train()
         trained.append(run)
     assert run.source.live
+    assert epochs == [0, 1, 2] * 2
     assert distance(trained[0].model, trained[1].model) < 1e-6
 
 

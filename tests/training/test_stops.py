@@ -96,6 +96,11 @@ def test_an_adapter_that_is_not_loaded(tmp_path):
         trainer(tmp_path, old_model=None, old_adapter="v1")
 
 
+def test_rows_without_labels(tmp_path):
+    with pytest.raises(ValueError, match=r"no labels, only .*input_ids.*expected a column 'label' or 'labels'"):
+        trainer(tmp_path, train=texts().remove_columns("label")).train()
+
+
 def test_the_model_itself_is_no_old_model(tmp_path):
     model = bert()
     with pytest.raises(ValueError, match=r"the very model that is trained.*copy.deepcopy"):
