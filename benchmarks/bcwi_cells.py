@@ -113,7 +113,10 @@ def train_cell(work: Path, seed: int, name: str, data: Massive, pretrained: str)
     trainer.save_model(str(partial))
     data.tokenizer.save_pretrained(str(partial))
     (partial / "seconds.json").write_text(json.dumps({"train": time.perf_counter() - began}))
-    shutil.move(partial, folder)
+    if folder.exists():  # another process was quicker
+        shutil.rmtree(partial)
+        return folder
+    partial.rename(folder)
     print(f"{seed}/{name}: trained in {time.perf_counter() - began:.0f} s", flush=True)
     return folder
 

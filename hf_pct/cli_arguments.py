@@ -35,9 +35,7 @@ def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new_predictions", help="the new model's answers")
     parser.add_argument("--old_rerun", help="a second training run of the old recipe, model or file: the noise floor")
     parser.add_argument("--output_dir", type=Path, help="write flip_report.json, flip_report.md and both tables here")
-    parser.add_argument(
-        "--plots", type=Path, metavar="DIR", help="draw the report into this folder (needs matplotlib)"
-    )
+    parser.add_argument("--plots", type=Path, metavar="DIR", help="draw the report into this folder; needs matplotlib")
     _add_overwrite(parser)
     how = parser.add_argument_group("how to compare")
     how.add_argument("--slices", nargs="+", help="columns to count flips by; by default all with at most 100 values")

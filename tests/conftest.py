@@ -8,6 +8,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no reason to fail, and a failure must come again when the test is run again.
+settings.register_profile("hf_pct", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("hf_pct")
 
 WORDS = [
     "turn",
@@ -24,14 +29,6 @@ WORDS = [
     "today",
     "set",
     "timer",
-    "a",
-    "b",
-    "c",
-    "d",
-    "e",
-    "f",
-    "g",
-    "h",
 ]
 INTENTS = ["light_on", "light_off", "music", "weather"]
 

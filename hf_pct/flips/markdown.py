@@ -97,9 +97,9 @@ def report_markdown(report: FlipReport, max_rows: int = 20) -> str:
         _square(report),
         _rates(report),
     ]
-    remarks = [f"- {escape(line)}" for line in remarks(report)]
-    if remarks:
-        parts.append("\n".join(remarks))
+    to_know = [f"- {escape(line)}" for line in remarks(report)]
+    if to_know:
+        parts.append("\n".join(to_know))
     parts += _section("By class", _groups("class", report.classes, max_rows), len(report.classes), max_rows)
     for name, groups in report.slices.items():
         parts += _section(f"By {escape(name)}", _groups(escape(name), groups, max_rows), len(groups), max_rows)
@@ -180,22 +180,22 @@ def _section(title: str, body: str, entries: int, max_rows: int) -> list[str]:
 
 def remarks(report: FlipReport) -> list[str]:
     """What a reader must know before trusting the numbers."""
-    remarks = []
+    found = []
     coverage, labels = report.coverage, report.labels
     if coverage.partial:
-        remarks.append(
+        found.append(
             f"PARTIAL: {coverage.compared:,} rows compared; left out {coverage.only_old:,} that only the old side has "
             f"and {coverage.only_new:,} that only the new side has."
         )
     if labels.added:
-        remarks.append(
+        found.append(
             f"{len(labels.added)} added classes with {labels.added_rows:,} rows are reported apart: new accuracy "
             f"there {percent(labels.added_accuracy)}; {labels.flips_into_added:,} negative flips went into an added "
             "class."
         )
     if report.cluster:
-        remarks.append(f"Intervals are drawn by {report.cluster}, so that rows that belong together stay together.")
-    return remarks + report.notes
+        found.append(f"Intervals are drawn by {report.cluster}, so that rows that belong together stay together.")
+    return found + report.notes
 
 
 def _provenance(report: FlipReport) -> str:

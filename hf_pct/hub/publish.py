@@ -16,7 +16,7 @@ from .card import make_card
 from .commit import Commit, Content, commit_files
 from .contents import gather, is_stale
 from .flips_dataset import check_flips, push_flips
-from .names import check_repo_id, hub_id, is_commit
+from .names import check_repo_id, hub_id, is_commit, one_line
 from .old_card import carried_over, propose_new_version
 from .public_report import public_report
 from .weights_check import check_weights
@@ -116,7 +116,7 @@ def push_update(
             HfApi(token=token),
             full_id,
             files,
-            message=commit_message or f"Update of {published.old.model or 'an earlier model'}",
+            message=commit_message or one_line(f"Update of {published.old.model or 'an earlier model'}"),
             revision=revision,
             private=private,
             keep=() if replace_card else (CARD,),

@@ -27,6 +27,9 @@ class ReferenceLoss(nn.Module):
     name = "reference"
     """What the term is called in logs, in errors and on a card."""
 
+    asks_right = True
+    """Whether the rows' loss depends on where the reference is right; finding out costs a pass over the logits."""
+
     settings: tuple[str, ...] = ()
     """Attributes that make up the loss: shown by `repr`, written by `config`."""
 
@@ -41,7 +44,9 @@ class ReferenceLoss(nn.Module):
         """
         _check_shapes(new_logits, reference_logits, labels)
         known = labels != IGNORED
-        if reference_right is None:
+        if not self.asks_right:
+            reference_right = known
+        elif reference_right is None:
             reference_right = reference_logits.argmax(-1) == labels
         rows = self.per_row(new_logits, reference_logits, labels.clamp_min(0), reference_right & known)
         return torch.where(known, rows, torch.zeros_like(rows)).sum() / max(len(labels), 1)
@@ -136,6 +141,7 @@ class LogitDifferenceInhibitionLoss(ReferenceLoss):
     """
 
     name = "ldi"
+    asks_right = False
     settings = ("top_k", "p", "margin", "exclude_label", "top_k_from")
 
     def __init__(

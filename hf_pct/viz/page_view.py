@@ -5,8 +5,8 @@ from typing import Any
 
 from ..flips.gate import GateResult, RuleResult
 from ..flips.grouping import GroupFlips
-from ..flips.markdown import remarks as remarks
 from ..flips.markdown import names_of, percent, spread, verdict
+from ..flips.markdown import remarks as remarks
 from ..flips.report import FlipReport
 from ..flips.stats import Interval, clopper_pearson
 from .extras import Chain

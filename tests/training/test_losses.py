@@ -177,15 +177,16 @@ def test_a_caller_can_say_what_the_reference_got_right():
 def test_ten_of_ten_thousand_classes_cost_less_than_all():
     new, reference, labels = batch(rows=64, classes=10_000)
 
-    def seconds(loss):
-        best = float("inf")
-        for _ in range(7):
-            start = time.perf_counter()
+    few, every = LogitDifferenceInhibitionLoss(10), LogitDifferenceInhibitionLoss(None)
+    ratios = []
+    for _ in range(41):  # in turns, in processor time: neighbours on the machine change neither
+        times = []
+        for loss in (few, every):
+            start = time.process_time()
             gradient(loss, new, reference, labels)
-            best = min(best, time.perf_counter() - start)
-        return best
-
-    assert seconds(LogitDifferenceInhibitionLoss(10, p=3)) < seconds(LogitDifferenceInhibitionLoss(None, p=3))
+            times.append(time.process_time() - start)
+        ratios.append(times[0] / times[1])
+    assert sorted(ratios)[20] < 1
 
 
 def test_nonsense_is_refused_when_built_and_every_problem_is_named():
