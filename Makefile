@@ -13,7 +13,7 @@ export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 export HF_DATASETS_OFFLINE := 1
 
-.PHONY: help setup demo test test-browser quality format bench-measure clean
+.PHONY: help setup demo test test-browser quality format bench-measure bench-training bench-merging bench-massive clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,15 @@ format: $(READY)  ## Let ruff mend what it can
 
 bench-measure: $(READY)  ## Time the measuring room against bare NumPy, scikit-learn and pyarrow
 	$(BIN)/python benchmarks/measure.py
+
+bench-training: $(READY)  ## Time a step of each training method against a Trainer without any
+	$(BIN)/python benchmarks/training.py
+
+bench-merging: $(READY)  ## Time and weigh merging against a plain copy, plain evaluations and the loop for Fisher
+	$(BIN)/python benchmarks/merging.py
+
+bench-massive: $(READY)  ## BCWI on MASSIVE, the paper's split (needs the data; hours; goes on where it stopped)
+	$(BIN)/python benchmarks/bcwi_massive.py
 
 clean:  ## Remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache *.egg-info

@@ -1,8 +1,9 @@
 """hf_pct: regression-free model updates on the Hugging Face stack.
 
 An update is a pair (old, new), and what matters is the flips between them. Measure them (`count_flips`, `predict`,
-`compare`), hold them against limits (`GateConfig`, `check_gate`). Names are loaded when they are first used, so that
-measuring never waits for torch.
+`compare`), hold them against limits (`GateConfig`, `check_gate`), reduce them while training (`FocalDistillTrainer`)
+or after it (`BCWIMerger`), and publish a model with what it keeps (`push_update`). Names are loaded when they are
+first used, so that measuring never waits for torch.
 """
 
 from importlib import import_module
@@ -21,8 +22,17 @@ if TYPE_CHECKING:
     from .flips.gate import check_gate as check_gate
     from .flips.predictions import Predictions as Predictions
     from .flips.report import FlipReport as FlipReport
+    from .hub.access import check_write_access as check_write_access
+    from .hub.publish import push_update as push_update
+    from .hub.verify import verify as verify
+    from .merging.args import BCWIArguments as BCWIArguments
+    from .merging.merger import BCWIMerger as BCWIMerger
     from .metrics import metric_path as metric_path
     from .predict import predict as predict
+    from .training.args import FocalDistillArguments as FocalDistillArguments
+    from .training.args import PCTArguments as PCTArguments
+    from .training.base import PCTrainer as PCTrainer
+    from .training.focal_distill import FocalDistillTrainer as FocalDistillTrainer
 
 # where each public name lives
 _HOMES = {
@@ -36,6 +46,15 @@ _HOMES = {
     "check_gate": "flips.gate",
     "Predictions": "flips.predictions",
     "FlipReport": "flips.report",
+    "check_write_access": "hub.access",
+    "push_update": "hub.publish",
+    "verify": "hub.verify",
+    "BCWIArguments": "merging.args",
+    "BCWIMerger": "merging.merger",
+    "FocalDistillArguments": "training.args",
+    "FocalDistillTrainer": "training.focal_distill",
+    "PCTArguments": "training.args",
+    "PCTrainer": "training.base",
     "metric_path": "metrics",
     "predict": "predict",
 }

@@ -15,6 +15,7 @@ from .cli_arguments import Formatter, add_compare_arguments, add_gate_arguments,
 from .flips.errors import NotComparableError
 from .flips.gate import NOT_COMPARABLE, WRONG_USE
 from .flips.predictions import Predictions
+from .hub import command as hub
 from .merging.command import EXAMPLE as MERGE_EXAMPLE
 from .merging.command import add_merge_arguments
 from .viz.command import add_page_arguments
@@ -251,6 +252,34 @@ VERBS = (
         "Write a flip report as one HTML file that can be mailed and opened without a network.",
         "hf-pct page out/flip_report.json -o update.html --gate gate.yaml",
         add_page_arguments,
+    ),
+    (
+        "card",
+        hub.run_card,
+        "Write the model card of an update from its flip report.",
+        hub.CARD_EXAMPLE,
+        hub.add_card_arguments,
+    ),
+    (
+        "push",
+        hub.run_push,
+        "Publish a model on the Hub together with its flips, in one commit.",
+        hub.PUSH_EXAMPLE,
+        hub.add_push_arguments,
+    ),
+    (
+        "verify",
+        hub.run_verify,
+        "Predict again with a published update: exit 0 its flips hold, 1 they differ, 3 not comparable.",
+        hub.VERIFY_EXAMPLE,
+        hub.add_verify_arguments,
+    ),
+    (
+        "push-metric",
+        hub.run_push_metric,
+        "Publish the `evaluate` metric as a Space.",
+        hub.PUSH_METRIC_EXAMPLE,
+        hub.add_push_metric_arguments,
     ),
     (
         "demo",

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
 from safetensors import SafetensorError
 from torch import nn
 from transformers import (
@@ -111,6 +113,7 @@ def load_model(
         return _wrap_module(model, processor, max_length, label_names)
     name = str(model)
     config = _load_config(name, revision)
+    revision = _commit(name, revision) or revision  # weights and tokenizer of the same commit as the config
     _refuse_pickled(Path(name))
     auto: Any = AutoModelForImageClassification if _is_image_config(config) else AutoModelForSequenceClassification
     try:
@@ -121,7 +124,7 @@ def load_model(
             "complete model.safetensors; pickled weights are refused because loading them can run any code."
         ) from error
     loaded = _wrap_module(module, processor or name, max_length, label_names, revision)
-    return LoadedModel(module, loaded.task, loaded.processor, loaded.label_names, name, _commit(config) or revision)
+    return LoadedModel(module, loaded.task, loaded.processor, loaded.label_names, name, revision)
 
 
 def _wrap_module(
@@ -146,7 +149,8 @@ def _wrap_module(
     image = _is_image_config(config)
     processor = _load_processor(processor or getattr(config, "_name_or_path", None), image, revision, model)
     task: Task = _image_task(processor) if image else TextTask(processor, _limit(processor, config, max_length))
-    return LoadedModel(model, task, processor, names, getattr(config, "_name_or_path", None) or None, _commit(config))
+    name = getattr(config, "_name_or_path", None) or None
+    return LoadedModel(model, task, processor, names, name, _commit(name))
 
 
 def _load_config(name: str, revision: str | None) -> Any:
@@ -229,8 +233,15 @@ def _refuse_pickled(folder: Path) -> None:
     raise ValueError(f"{folder} has no weights in it, expected model.safetensors beside config.json.")
 
 
-def _commit(config: Any) -> str | None:
-    return getattr(config, "_commit_hash", None)
+def _commit(name: str | None, revision: str | None = None) -> str | None:
+    """The commit of a Hub model whose config was just loaded: the cache keeps files by commit."""
+    if not name or Path(name).exists():
+        return None
+    try:
+        path = try_to_load_from_cache(name, "config.json", revision=revision)
+    except HFValidationError:
+        return None
+    return Path(path).parent.name if isinstance(path, str) else None
 
 
 def _as_pil(value: Any) -> Any:

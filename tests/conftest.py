@@ -9,28 +9,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from tiny_models import INTENTS, WORDS, tiny_bert
 
 # A busy machine is no reason to fail, and a failure must come again when the test is run again.
 settings.register_profile("hf_pct", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hf_pct")
-
-WORDS = [
-    "turn",
-    "on",
-    "off",
-    "the",
-    "light",
-    "music",
-    "play",
-    "stop",
-    "what",
-    "is",
-    "weather",
-    "today",
-    "set",
-    "timer",
-]
-INTENTS = ["light_on", "light_off", "music", "weather"]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -52,25 +35,6 @@ def tokenizer():
     )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     return PreTrainedTokenizerFast(tokenizer_object=inner, model_max_length=32, **names)
-
-
-def tiny_bert(label_names=INTENTS, seed=0):
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification
-
-    torch.manual_seed(seed)
-    config = BertConfig(
-        vocab_size=4 + len(WORDS),
-        hidden_size=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-        id2label=dict(enumerate(label_names)),
-        label2id={name: index for index, name in enumerate(label_names)},
-    )
-    return BertForSequenceClassification(config).eval()
 
 
 @pytest.fixture(scope="session")

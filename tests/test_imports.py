@@ -30,7 +30,22 @@ def run_cli(*arguments: str) -> str:
         "import hf_pct.flips.compare, hf_pct.flips.gate, hf_pct.flips.stats, hf_pct.labels",
         "from hf_pct import count_flips, Predictions, compare, FlipReport, GateConfig, check_gate, metric_path",
         run_cli("--help"),
-        *(run_cli(verb, "--help") for verb in ("predict", "compare", "gate", "merge", "page", "demo", "env")),
+        *(
+            run_cli(verb, "--help")
+            for verb in (
+                "predict",
+                "compare",
+                "gate",
+                "merge",
+                "page",
+                "card",
+                "push",
+                "verify",
+                "push-metric",
+                "demo",
+                "env",
+            )
+        ),
     ],
 )
 def test_nothing_heavy_is_imported(code):

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import INTENTS, tiny_bert
 from datasets import ClassLabel, Dataset, Features, Image, Value
+from tiny_models import INTENTS, tiny_bert
 
 import hf_pct
 from hf_pct import Predictions, compare

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import INTENTS, tiny_bert
+from tiny_models import INTENTS, tiny_bert
 
 from hf_pct.tasks import load_model
 

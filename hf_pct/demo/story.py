@@ -1,7 +1,8 @@
 """`hf-pct demo`: two updates, one of a text model and one of an image model: what they break, and what helps.
 
-Each is told in the same way: train the old model, train the new one on more data, count the flips, train the new one
-again with focal distillation and compare. The text model is also merged back toward the old one. Last, the gate.
+Each is told in the same way: train the old model, train the new one on more data, count the flips. Then the same data
+again, starting from the old model: plain, and with focal distillation. The text model is also merged back toward the
+old one. Last, the gate.
 """
 
 from __future__ import annotations
@@ -25,10 +26,11 @@ from ..flips.markdown import percent
 from ..flips.predictions import Predictions
 from ..flips.report import FlipReport
 from ..predict import predict
+from ..tasks import load_model
 from ..viz.page import write_page
 from .packages import intents_path, minilm_path
 from .quiet import quiet
-from .train import fine_tune, merge_back
+from .train import fine_tune, merge_by_contract
 from .updates import Update, digits_update, intents_update
 
 MARKER = ".hf_pct_demo"
@@ -60,14 +62,14 @@ def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool 
         for number, telling in enumerate((intents, digits), start=1):
             _say(f"\n--- {number}. {telling.update.headline()}\n")
             telling.update_as_usual()
-            telling.update_with_focal_distillation()
-        _say("\n--- 3. The intents again: fine-tune from the old model, then merge back toward it\n")
-        intents.update_by_merging()
+            telling.update_from_old()
+        _say("\n--- 3. The intents again: the model that was fine-tuned from the old one, merged back toward it\n")
+        intents.merge_back()
     _say("\n--- 4. The gate: which of them would go out with these limits?\n")
     for telling in (intents, digits):
         for method, report in telling.reports.items():
             _say(f"{telling.update.name + ', ' + method:<30} {_judgement(report)}")
-    usual = intents.reports["no treatment"]
+    usual = intents.reports["trained anew"]
     _say(f"\nThe first of them in full:\n\n{gate_text(check_gate(usual, GATE), usual)}\n")
     _say(_what_next(folder, time.perf_counter() - started))
     return 0
@@ -85,9 +87,9 @@ class Telling:
 
     def update_as_usual(self) -> None:
         """Old and new model, trained from the start each, and the report of what the new one broke."""
-        self._fine_tune("old", self.seed, self.folder / "old")
-        self._fine_tune("new", self.seed + 1, self.folder / "new")
-        report = self._compare("no treatment", "new", self.folder)
+        self._fine_tune("old", self.seed)
+        self._fine_tune("new", self.seed + 1)
+        report = self._compare("trained anew", "new", self.folder)
         with quiet():
             self.test.to_parquet(self.folder / "test.parquet")
         images = self.test if "image" in self.test.column_names else None
@@ -95,43 +97,30 @@ class Telling:
         _say("\n" + report.to_text())
         _show_broken(report)
 
-    def update_with_focal_distillation(self) -> None:
-        """The new model once more, from the same seed and data, with `FocalDistillTrainer` for `Trainer`."""
-        _say(
-            "\nThe same update with focal distillation: the new model is held near the old one where that is right.\n"
-        )
-        self._fine_tune("focal", self.seed + 1, self.folder / "focal", old_model=self.folder / "old")
-        self._compare("focal distillation", "focal", self.folder / "focal_flips")
+    def update_from_old(self) -> None:
+        """The same data, starting from the old model: with `Trainer`, and with `FocalDistillTrainer` in its place."""
+        _say("\nThe same data, but starting from the old model: plain, and held near it by focal distillation.\n")
+        self._fine_tune("tuned", self.seed + 2, start=self.folder / "old")
+        self._compare("fine-tuned from old", "tuned", self.folder / "tuned_flips")
+        self._fine_tune("focal", self.seed + 2, start=self.folder / "old", old_model=self.folder / "old")
+        self._compare("+ focal distillation", "focal", self.folder / "focal_flips")
         _say("\n" + self.side_by_side())
 
-    def update_by_merging(self) -> None:
-        """Fine-tune a copy of the old model, sweep alpha on development rows, and keep the alpha that the contract
-        chooses."""
-        update, folder = self.update, self.folder / "merged"
-        merger = merge_back(
-            self.folder / "old",
-            update.splits["new_train"],
-            update.splits["development"],
-            folder,
-            seed=self.seed + 2,
-            epochs=max(update.epochs // 2, 1),
-            learning_rate=update.learning_rate / 2,
-            margin=MARGIN,
-            description=f"train {update.name} from old",
-        )
+    def merge_back(self) -> None:
+        """Sweep alpha on development rows, and keep the merged model that the contract chooses."""
+        development, folder = self.update.splits["development"], self.folder / "merged"
+        merger = merge_by_contract(self.folder / "old", self.folder / "tuned", development, folder, MARGIN)
         sweep, chosen = merger.last_sweep, merger.selection
         if sweep is None or chosen is None:
             raise RuntimeError("The merger has no sweep; merge() makes one.")
         write_text(self.folder / "alpha_curve.md", sweep.to_markdown() + "\n", overwrite=True)
-        _say(f"\n{'alpha':>7}  {'accuracy':>9}  {'NFR':>7}   (alpha is the share of the old model)")
+        _say(f"{'alpha':>7}  {'accuracy':>9}  {'NFR':>7}   (alpha is the share of the old model)")
         for row in sweep.curve.table():
             mark = "  <- chosen" if row["alpha"] == chosen.alpha else ""
             _say(f"{row['alpha']:>7.1f}  {percent(row['accuracy']):>9}  {percent(row['nfr']):>7}{mark}")
-        _say(f"on {len(update.splits['development'])} development rows; {chosen.reason}\n")
-        for method, side, alpha in (("fine-tuned from old", "tuned", 0.0), ("merged back", "merged", chosen.alpha)):
-            with quiet():
-                self.predictions[side] = merger.predictions(alpha, self.test)
-            self._compare(method, side, self.folder / f"{side}_flips")
+        _say(f"on {len(development)} development rows; {chosen.reason}\n")
+        self._predict("merged", folder)
+        self._compare("+ merged back", "merged", self.folder / "merged_flips")
         _say(self.side_by_side())
 
     def side_by_side(self) -> str:
@@ -143,27 +132,37 @@ class Telling:
             rows.append((method, percent(counts.new_accuracy), percent(counts.nfr), relative))
         return "\n".join(f"{name:<26}{accuracy:>10}{nfr:>10}{relative:>15}" for name, accuracy, nfr, relative in rows)
 
-    def _fine_tune(self, side: str, seed: int, folder: Path, old_model: Path | None = None) -> None:
-        update, name = self.update, f"{self.update.name} {side}"
-        model, processor = update.new_model(seed)
+    def _fine_tune(self, side: str, seed: int, start: Path | None = None, old_model: Path | None = None) -> None:
+        """Train one model from its initial weights, or for half as long and half as fast from those of `start`."""
+        update = self.update
+        if start is None:
+            model, processor = update.new_model(seed)
+        else:
+            with quiet():
+                loaded = load_model(start)
+            model, processor = loaded.model, loaded.processor
         fine_tune(
             model,
             processor,
             update.splits["old_train" if side == "old" else "new_train"],
-            folder,
+            self.folder / side,
             seed=seed,
-            epochs=update.epochs,
-            learning_rate=update.learning_rate,
+            epochs=update.epochs if start is None else max(update.epochs // 2, 1),
+            learning_rate=update.learning_rate if start is None else update.learning_rate / 2,
             old_model=old_model,
-            description=f"train {name}",
+            focal_weight=update.focal_weight,
+            description=f"train {update.name} {side}",
         )
+        self._predict(side, self.folder / side)
+
+    def _predict(self, side: str, folder: Path) -> None:
         with quiet():
             self.predictions[side] = predict(
                 folder,
                 self.test,
-                keep_columns=update.keep_columns,
-                name=name,
-                dataset_name=f"{update.name} test",
+                keep_columns=self.update.keep_columns,
+                name=f"{self.update.name} {side}",
+                dataset_name=f"{self.update.name} test",
                 use_cache=False,
             )
 

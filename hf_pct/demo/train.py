@@ -32,6 +32,7 @@ def fine_tune(
     epochs: int,
     learning_rate: float,
     old_model: Path | None = None,
+    focal_weight: float = 1.0,
     description: str = "train",
 ) -> Path:
     """Train a text or an image classifier on its `label` column, and save it with its processor into a folder.
@@ -44,7 +45,7 @@ def fine_tune(
         if old_model is None:
             trainer = Trainer(model, TrainingArguments(**settings), collate, train_dataset)
         else:
-            arguments = FocalDistillArguments(**settings)
+            arguments = FocalDistillArguments(**settings, pc_weight=focal_weight)
             trainer = FocalDistillTrainer(model, arguments, collate, train_dataset, old_model=str(old_model))
         _train(trainer, description)
         model.save_pretrained(output_dir)
@@ -52,35 +53,21 @@ def fine_tune(
     return output_dir
 
 
-def merge_back(
-    old_model: Path,
-    train_dataset: Dataset,
-    development: Dataset,
-    output_dir: Path,
-    *,
-    seed: int,
-    epochs: int,
-    learning_rate: float,
-    margin: float,
-    description: str = "train",
-) -> BCWIMerger:
-    """Fine-tune a copy of the old model on the new data, then merge it back toward the old one by contract.
+def merge_by_contract(old: Path, new: Path, development: Dataset, output_dir: Path, margin: float) -> BCWIMerger:
+    """Merge a model that was fine-tuned from the old one back toward it: the fewest flips at a loss of `margin`.
 
-    The merger is returned at the chosen alpha, with its sweep over all of them; the model is saved.
+    The merger is returned at the chosen alpha, with its sweep over all of them; the model is saved with its processor.
     """
-    loaded = load_model(old_model)
-    collate = _collator(loaded.model, loaded.processor, train_dataset)
-    settings = _settings(output_dir, seed, epochs, learning_rate)
     with quiet():
+        loaded = load_model(old)
         merger = BCWIMerger(
             loaded.model,
-            args=BCWIArguments(**settings, margin=margin),
-            train_dataset=train_dataset,
+            [str(new)],
+            BCWIArguments(**_settings(output_dir, seed=0, epochs=0, learning_rate=0.0), margin=margin),
             eval_dataset=development,
-            data_collator=collate,
+            data_collator=_collator(loaded.model, loaded.processor, development),
             processing_class=loaded.processor,
         )
-        _train(merger, description)
         merger.merge()
         merger.save_merged(output_dir)
     return merger

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from hf_pct.merging.weight_files import (
     DTYPES,
     Entry,
     Files,
+    WeightFile,
     WeightsHash,
     pieces,
     read_weight_file,
@@ -121,22 +124,34 @@ class _Merge:
         self.new, self.match, self.alpha = new, match, alpha
         self.heads = set(head_entries(old.shapes, new[0].shapes, match)) if match else set()
         self.hashes = [WeightsHash() for _ in self.sides]
-        self.buffers = [torch.empty(CHUNK_BYTES, dtype=torch.uint8) for _ in self.sides]
+        # two sets: while one is merged and written, the other is being filled
+        self.buffers = [[torch.empty(CHUNK_BYTES, dtype=torch.uint8) for _ in self.sides] for _ in range(2)]
         self.output: dict[str, str] = {}
         self.bad: list[str] = []
 
     def write(self, folder: Path, progress: bool) -> None:
+        """Read in one thread, merge and write in the other; both spend their time outside Python's lock."""
         total = sum(entry.bytes for entry in self.sides[1].values())
-        with Files() as files, tqdm(total=total, unit="B", unit_scale=True, disable=not progress) as bar:
+        pieces_of = {source: list(self._plan(source)) for source in self.new[0].files}
+        plan = [piece for source in self.new[0].files for piece in pieces_of[source]]
+        with (
+            Files() as files,
+            ThreadPoolExecutor(1) as reader,
+            tqdm(total=total, unit="B", unit_scale=True, disable=not progress) as bar,
+        ):
+            ahead = (reader.submit(self._read, files, *piece, i % 2) for i, piece in enumerate(plan))
+            coming = next(ahead, None)
             for source in self.new[0].files:
                 digest = xxhash.xxh3_128(source.header)
                 with open(folder / source.path.name, "wb", buffering=0) as stream:
                     write_all(stream, torch.frombuffer(bytearray(source.header), dtype=torch.uint8))
-                    for entry in source.entries:
-                        for data in self._merged(files, entry):
-                            digest.update(memoryview(data.numpy()))
-                            write_all(stream, data)
-                            bar.update(len(data))
+                    for entry, _, _ in pieces_of[source]:
+                        parts = coming.result() if coming is not None else []
+                        coming = next(ahead, None)
+                        data = self._merged(entry.name, parts)
+                        digest.update(memoryview(data.numpy()))
+                        write_all(stream, data)
+                        bar.update(len(data))
                 self.output[source.path.name] = f"xxh3_128:{digest.hexdigest()}"
             raise_all([line for name in self.bad for line in self._blame(files, name)], "These weights are not finite")
         for path in self.new[0].side_files():
@@ -145,30 +160,48 @@ class _Merge:
         if index.is_file() and len(self.new[0].files) > 1:
             shutil.copyfile(index, folder / index.name)
 
-    def _merged(self, files: Files, entry: Entry) -> Iterator[Tensor]:
-        """The merged bytes of one entry, piece by piece; a head in another label space is small and goes whole."""
-        name, alpha = entry.name, alpha_of(entry.name, self.alpha)
-        if name in self.heads or not entry.bytes:
-            yield self._merged_head(files, name, alpha)
-            return
-        dtype = DTYPES[entry.dtype]
-        for offset, length in pieces(entry.bytes):
-            read: list[Tensor] = []
-            for side, digest, buffer in zip(self.sides, self.hashes, self.buffers, strict=True):
-                source = side.get(name)
-                if source is None:  # no Fisher for this entry
-                    continue
-                kind = DTYPES[source.dtype]
-                start, piece = offset // dtype.itemsize * kind.itemsize, length // dtype.itemsize * kind.itemsize
-                if piece > len(buffer):  # a Fisher in a wider dtype than the weights
-                    buffer = torch.empty(piece, dtype=torch.uint8)
-                files.read_into(source, start, buffer[:piece])
-                digest.update(source, buffer[:piece])
-                read.append(buffer[:piece].view(kind))
-            old, *new = read[: 1 + len(self.new)]
-            merged = self._combine(new, old, read[-1] if name in self.sides[-1] else None, alpha)
-            self._check_finite(name, merged)
-            yield merged.view(torch.uint8)
+    def _plan(self, source: WeightFile) -> Iterator[tuple[Entry, int, int]]:
+        """(entry, offset, length) in the order of the bytes; a head in another label space is small and goes whole."""
+        for entry in source.entries:
+            if entry.name in self.heads or not entry.bytes:
+                yield entry, 0, entry.bytes
+            else:
+                for offset, length in pieces(entry.bytes):
+                    yield entry, offset, length
+
+    def _read(self, files: Files, entry: Entry, offset: int, length: int, slot: int) -> list[Tensor]:
+        """The same piece of every input that has the entry, hashed on the way."""
+        parts = []
+        itemsize = DTYPES[entry.dtype].itemsize
+        for side, digest, buffer in zip(self.sides, self.hashes, self.buffers[slot], strict=True):
+            source = side.get(entry.name)
+            if source is None:  # no Fisher for this entry
+                continue
+            if entry.name in self.heads or not length:
+                whole = files.read(source)
+                digest.update(source, whole.reshape(-1).view(torch.uint8))
+                parts.append(whole)
+                continue
+            kind = DTYPES[source.dtype]
+            start, size = offset // itemsize * kind.itemsize, length // itemsize * kind.itemsize
+            if size > len(buffer):  # a Fisher in a wider dtype than the weights
+                buffer = torch.empty(size, dtype=torch.uint8)
+            files.read_into(source, start, buffer[:size])
+            digest.update(source, buffer[:size])
+            parts.append(buffer[:size].view(kind))
+        return parts
+
+    def _merged(self, name: str, parts: list[Tensor]) -> Tensor:
+        """The merged bytes of one piece."""
+        old, *new = parts[: 1 + len(self.new)]
+        fisher = parts[-1] if name in self.sides[-1] else None
+        if name in self.heads and self.match is not None:
+            new = [mean_tensor(new)]  # added classes are the soup's, not the first member's
+            old = align_rows(old, new[0], self.match)
+            fisher = None if fisher is None else align_fisher_rows(fisher, self.match)
+        merged = self._combine(new, old, fisher, alpha_of(name, self.alpha))
+        self._check_finite(name, merged)
+        return merged.reshape(-1).view(torch.uint8)
 
     def _combine(self, new: list[Tensor], old: Tensor, fisher: Tensor | None, alpha: float) -> Tensor:
         start = new[0] if len(new) == 1 else mean_tensor(new)
@@ -180,28 +213,11 @@ class _Merge:
             return start.lerp_(old, alpha)  # in the buffer it was read into
         return merge_tensor(old, start, alpha, fisher)
 
-    def _merged_head(self, files: Files, name: str, alpha: float) -> Tensor:
-        parts = []
-        for side, digest in zip(self.sides, self.hashes, strict=True):
-            if name in side:
-                parts.append(files.read(side[name]))
-                digest.update(side[name], parts[-1].reshape(-1).view(torch.uint8))
-        old, *members = parts[: 1 + len(self.new)]
-        fisher = parts[-1] if name in self.sides[-1] else None
-        new = mean_tensor(members) if len(members) > 1 else members[0]
-        if name in self.heads and self.match is not None:
-            old = align_rows(old, new, self.match)
-            fisher = None if fisher is None else align_fisher_rows(fisher, self.match)
-        merged = merge_tensor(old, new, alpha, fisher)
-        self._check_finite(name, merged)
-        return merged.reshape(-1).view(torch.uint8)
-
     def _check_finite(self, name: str, merged: Tensor) -> None:
         """One look at the result covers every input that went into it: NaN and infinity survive interpolation."""
         if not merged.is_floating_point() or not merged.numel() or name in self.bad[-1:]:
             return
-        low, high = torch.aminmax(working(merged))
-        if not torch.isfinite(low) or not torch.isfinite(high):
+        if not all(isfinite(float(end)) for end in torch.aminmax(working(merged))):
             self.bad.append(name)
 
     def _blame(self, files: Files, name: str) -> list[str]:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import Trainer
 
+from ..hub.trainer_push import PushUpdateMixin
 from .anchored import build_anchors
 from .args import PCTArguments
 from .callbacks import TrainerHooks
@@ -25,7 +26,7 @@ from .sources import ReferenceSource
 from .watch import DivergenceError, LossWatch
 
 
-class PCTrainer(Trainer):
+class PCTrainer(PushUpdateMixin, Trainer):
     """Swap `Trainer` for it, name the old model, keep everything else.
 
     `old_model` is a Hub id, a folder, a module or a loaded model; `args.old_model` and `args.old_adapter` do the same

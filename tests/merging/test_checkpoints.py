@@ -109,6 +109,15 @@ def test_added_classes(folders, tmp_path):
     torch.testing.assert_close(merged[3], (old[0] + new[3]) / 2)
 
 
+def test_added_classes_of_a_soup_are_the_soups(folders, tmp_path):
+    for seed in (8, 9):
+        tiny_bert(seed, labels=("yes", "other", "maybe", "no")).save_pretrained(tmp_path / str(seed))
+    wider = [tmp_path / "8", tmp_path / "9"]
+    merge_checkpoints(folders / "old", wider, tmp_path / "out", alpha=0.5, method="soup")
+    soup = uniform_soup([load_folder(folder) for folder in wider])
+    assert torch.equal(load_folder(tmp_path / "out")["classifier.weight"][1], soup["classifier.weight"][1])
+
+
 def test_record_makes_the_same_bytes_again(folders, tmp_path):
     curve = [{"alpha": 0.4, "nfr": 0.01}]
     merge_checkpoints(folders / "sharded_old", folders / "new", tmp_path / "a", alpha=0.4, curve=curve)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import tiny_bert
+from tiny_models import tiny_bert
 from transformers import Trainer, TrainingArguments
 
 from hf_pct import Predictions, compare
