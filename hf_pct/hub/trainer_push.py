@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import write_text
 from ..flips.compare import compare
 from ..flips.predictions import Predictions, Provenance
 from ..flips.report import FlipReport
@@ -162,7 +163,7 @@ def write_merge_record(merger: Any, folder: Path) -> None:
         selection=merger.selection.as_dict() if merger.selection else None,
         versions=versions(),
     )
-    (folder / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
+    write_text(folder / FILE_NAME, record.to_json(), overwrite=True)
 
 
 def row_ids(dataset: Any, labels: np.ndarray) -> list[Any]:

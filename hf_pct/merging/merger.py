@@ -12,15 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import Trainer
+from transformers.trainer import TRAINING_ARGS_NAME
 
 from hf_pct.flips.predictions import Predictions, Provenance
+from hf_pct.flips.report import FlipReport
+from hf_pct.hub.trainer_push import PushUpdateMixin, merger_report, write_merge_record
 from hf_pct.merging.args import BCWIArguments
 from hf_pct.merging.batchnorm import batchnorm_layers, recalibrate
 from hf_pct.merging.curve import Curve
 from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
 from hf_pct.merging.head_rows import KeepHeadRows
 from hf_pct.merging.interpolate import uniform_soup
-from hf_pct.merging.record import FILE_NAME, MergeRecord, Source, versions
 from hf_pct.merging.selection import Contract, Selection, select_alpha
 from hf_pct.merging.sides import Model, Sides, as_module, label_names, widened
 from hf_pct.merging.soup import greedy_soup
@@ -29,7 +31,7 @@ from hf_pct.merging.sweep import Sweep, ensemble_answers
 logger = logging.getLogger(__name__)
 
 
-class BCWIMerger(Trainer):
+class BCWIMerger(PushUpdateMixin, Trainer):
     """Backward-compatible weight interpolation (Schumann et al., 2023) with the Trainer's own evaluation loop.
 
     With `new_models` it merges them with the old one. Without, `train()` fine-tunes a copy of the old model first, as
@@ -256,17 +258,19 @@ class BCWIMerger(Trainer):
             raise ValueError("The model is not at any alpha yet: call merge() or set_alpha() first.")
         self.save_model(str(folder))
         if self.is_world_process_zero():
-            record = MergeRecord(
-                method=self.args.method,
-                alpha=self.alpha,
-                old=Source(self.sources[0], ""),
-                new=tuple(Source(source, "") for source in self.sources[1:]),
-                curve=self.last_sweep.table() if self.last_sweep else None,
-                selection=self.selection.as_dict() if self.selection else None,
-                versions=versions(),
-            )
-            (folder / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
+            self.write_records(folder)
+            # Trainer pickles its arguments beside the weights; what made this model is in pct_merge.json
+            (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
         return folder
+
+    # ---- publishing
+
+    def make_flip_report(self) -> FlipReport:
+        return merger_report(self)
+
+    def write_records(self, folder: Path) -> None:
+        """`pct_merge.json` beside the weights: how this model was made."""
+        write_merge_record(self, folder)
 
 
 def _name(model: Model) -> str:

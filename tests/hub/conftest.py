@@ -48,7 +48,7 @@ def update(hub, client, text_models, text_rows, tmp_path_factory):
         """
         from hf_pct import compare, predict
         options = {"split": "test", "keep_columns": ["text", "channel", "user"]}
-        old = predict("org/intent-v1", "org/intents", revision=a.commit, **options)
+        old = predict("org/intent-v1", "org/intents", **options)
         new = predict(a.new, "org/intents", **options)
         report = compare(old, new)
         assert report.counts.negative_flips and report.counts.positive_flips

@@ -8,7 +8,7 @@ from transformers import Trainer, TrainingArguments
 from hf_pct import Predictions, compare
 from hf_pct.viz.callback import FlipPageCallback
 
-INPUTS = torch.randint(4, 20, (24, 6), generator=torch.Generator().manual_seed(0))
+INPUTS = torch.randint(4, 16, (24, 6), generator=torch.Generator().manual_seed(0))
 LABELS = [row % 4 for row in range(24)]
 NAMES = ["light_on", "light_off", "music", "weather"]
 
