@@ -6,9 +6,9 @@ or after it (`BCWIMerger`), and publish a model with what it keeps (`push_update
 first used, so that measuring never waits for torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ._lazy import lazy_names
 from ._version import __version__
 
 if TYPE_CHECKING:
@@ -60,15 +60,4 @@ _HOMES = {
 }
 
 __all__ = ["__version__", *sorted(_HOMES)]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'hf_pct' has no attribute {name!r}; it has {', '.join(sorted(_HOMES))}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,6 +7,8 @@ from pathlib import Path
 from .flips.gate import GateConfig
 from .flips.stats import CORRECTIONS
 
+DATASET_HELP = "a parquet, CSV or JSONL file, a saved dataset, or a Hub id"
+
 
 class Formatter(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
     """Defaults are shown, except where there is none to show; examples keep their lines."""
@@ -21,7 +23,7 @@ def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, required=True, help="the parquet file to write")
     parser.add_argument("--processor", help="tokenizer or image processor, when it is not saved with the model")
     parser.add_argument("--revision", help="branch, tag or commit of a model on the Hub")
-    _add_data_arguments(parser, required=True)
+    _add_prediction_arguments(parser, required=True)
     _add_overwrite(parser)
 
 
@@ -55,7 +57,7 @@ def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
         "list, a model's config.json, or a text file with one name a line",
     )
     how.add_argument("--new_label_names", help="classes of the new predictions, likewise")
-    _add_data_arguments(parser, required=False)
+    _add_prediction_arguments(parser, required=False)
     models = parser.add_argument_group("when models are given")
     models.add_argument("--old_processor", help="the old model's tokenizer or image processor, if not saved with it")
     models.add_argument("--new_processor", help="the new model's, likewise")
@@ -83,19 +85,29 @@ def _add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace files that exist; they are kept otherwise")
 
 
-def _add_data_arguments(parser: argparse.ArgumentParser, required: bool) -> None:
-    data = parser.add_argument_group("data")
-    data.add_argument(
-        "--dataset", required=required, help="a parquet, CSV or JSONL file, a saved dataset, or a Hub id"
-    )
+def add_data_arguments(
+    parser: argparse.ArgumentParser, title: str = "data", *, required: bool = False, dataset_help: str = DATASET_HELP
+) -> argparse._ArgumentGroup:
+    """Which data, and which of its columns: the same options for every verb that runs a model."""
+    data = parser.add_argument_group(title)
+    data.add_argument("--dataset", required=required, help=dataset_help)
     data.add_argument("--dataset_config", help="configuration of a dataset on the Hub")
     data.add_argument("--split", help="split of the dataset")
     data.add_argument("--id_column", help="by default id, idx, guid or uid, else the row number")
     data.add_argument("--input_column", nargs="+", help="text or image column; two for pairs of sentences")
     data.add_argument("--label_column", help="by default label, labels, intent, ...")
+    data.add_argument("--batch_size", type=int, default=32, help="rows a step")
+    return data
+
+
+def add_max_length(data: argparse._ArgumentGroup) -> None:
+    data.add_argument("--max_length", type=int, help="cut texts at this many tokens")
+
+
+def _add_prediction_arguments(parser: argparse.ArgumentParser, required: bool) -> None:
+    data = add_data_arguments(parser, required=required)
+    add_max_length(data)
     data.add_argument(
         "--keep_columns", nargs="+", default=[], help="columns to keep: slices, weights, the text itself"
     )
-    data.add_argument("--batch_size", type=int, default=32, help="rows a step")
-    data.add_argument("--max_length", type=int, help="cut texts at this many tokens")
     data.add_argument("--no_cache", action="store_true", help="neither use nor keep cached logits")

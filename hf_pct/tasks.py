@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub import try_to_load_from_cache
-from huggingface_hub.errors import HFValidationError
 from safetensors import SafetensorError
 from torch import nn
 from transformers import (
@@ -22,6 +20,8 @@ from transformers import (
     PreTrainedModel,
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+
+from .revisions import commit_in_cache
 
 _PICKLED = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -113,7 +113,7 @@ def load_model(
         return _wrap_module(model, processor, max_length, label_names)
     name = str(model)
     config = _load_config(name, revision)
-    revision = _commit(name, revision) or revision  # weights and tokenizer of the same commit as the config
+    revision = commit_in_cache(name, revision) or revision  # weights and tokenizer of the same commit as the config
     _refuse_pickled(Path(name))
     auto: Any = AutoModelForImageClassification if _is_image_config(config) else AutoModelForSequenceClassification
     try:
@@ -150,7 +150,7 @@ def _wrap_module(
     processor = _load_processor(processor or getattr(config, "_name_or_path", None), image, revision, model)
     task: Task = _image_task(processor) if image else TextTask(processor, _limit(processor, config, max_length))
     name = getattr(config, "_name_or_path", None) or None
-    return LoadedModel(model, task, processor, names, name, _commit(name))
+    return LoadedModel(model, task, processor, names, name, commit_in_cache(name))
 
 
 def _load_config(name: str, revision: str | None) -> Any:
@@ -231,17 +231,6 @@ def _refuse_pickled(folder: Path) -> None:
             f"{str(folder)!r}, use_safetensors=False, weights_only=True).save_pretrained({str(folder)!r})"
         )
     raise ValueError(f"{folder} has no weights in it, expected model.safetensors beside config.json.")
-
-
-def _commit(name: str | None, revision: str | None = None) -> str | None:
-    """The commit of a Hub model whose config was just loaded: the cache keeps files by commit."""
-    if not name or Path(name).exists():
-        return None
-    try:
-        path = try_to_load_from_cache(name, "config.json", revision=revision)
-    except HFValidationError:
-        return None
-    return Path(path).parent.name if isinstance(path, str) else None
 
 
 def _as_pil(value: Any) -> Any:

@@ -18,7 +18,7 @@ NAMES = ["a", "b", "c"]
 
 @pytest.fixture
 def tables(tmp_path):
-    """old.parquet and new.parquet: 200 rows, 6 broken, 10 mended."""
+    """old.parquet and new.parquet: 200 rows, 6 broken, 10 fixed."""
     labels = np.arange(200) % 3
     old, new = labels.copy(), labels.copy()
     old[:10] = (labels[:10] + 1) % 3
@@ -42,7 +42,7 @@ def report(tables, capsys):
 def test_compare_writes_the_report_and_both_tables(tables, capsys):
     assert main(["compare", *files(tables), "--output_dir", str(tables / "out")]) == 0
     printed = capsys.readouterr().out
-    assert "breaks 6 and mends 10 of 200 rows: NFR 3.00 %" in printed
+    assert "breaks 6 and fixes 10 of 200 rows: NFR 3.00 %" in printed
     written = sorted(path.name for path in (tables / "out").iterdir())
     assert written == ["flip_report.json", "flip_report.md", "new_predictions.parquet", "old_predictions.parquet"]
     assert FlipReport.load(tables / "out" / "flip_report.json").counts.negative_flips == 6
@@ -53,7 +53,7 @@ def test_compare_writes_the_report_and_both_tables(tables, capsys):
 
 def test_compare_takes_files_as_its_two_words(tables, capsys):
     assert main(["compare", str(tables / "old.parquet"), str(tables / "new.parquet")]) == 0
-    assert "breaks 6 and mends 10" in capsys.readouterr().out
+    assert "breaks 6 and fixes 10" in capsys.readouterr().out
 
 
 def test_nothing_is_overwritten_without_asking(tables, report, capsys):
@@ -94,7 +94,7 @@ def test_label_names_for_files_that_lack_them(tables, capsys):
     ):
         (tables / name).write_text(content)
         assert main([*both, "--old_label_names", str(tables / name)]) == 0
-        assert "breaks 1 and mends 0 of 2 rows" in capsys.readouterr().out
+        assert "breaks 1 and fixes 0 of 2 rows" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

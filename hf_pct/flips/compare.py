@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .aligned_rows import AlignedRows, flipped_rows
+from .analysis import pair_figures
 from .columns import weight_column
 from .counts import FlipCounts, count_flips
 from .errors import NotComparableError
@@ -109,6 +110,7 @@ def compare(
         else _noise_floor(pair, counted, broken, old_rerun, rows.column(cluster), allow_partial, confidence),
         weighted=None if weight is None else _weighted(rows, weight, old_answers, new_answers, labels, confidence),
         notes=notes + _notes(pair),
+        figures=_figures(rows, old_right, new_right, new_answers),
     )
 
 
@@ -154,9 +156,9 @@ def _intervals(
         interval = paired_bootstrap(values, np.zeros(len(values)), groups, confidence=level).interval
         return Interval(max(interval.low, 0.0), interval.high, level)
 
-    broken, mended = old_right & ~new_right, new_right & ~old_right
+    broken, fixed = old_right & ~new_right, new_right & ~old_right
     gain = paired_bootstrap(new_right, old_right, groups, confidence=confidence).interval
-    intervals = {"nfr": drawn(broken), "pfr": drawn(mended), "old_accuracy": drawn(old_right)}
+    intervals = {"nfr": drawn(broken), "pfr": drawn(fixed), "old_accuracy": drawn(old_right)}
     intervals |= {"new_accuracy": drawn(new_right), "accuracy_gain": gain}
     return intervals, drawn(broken, 2 * confidence - 1 if confidence > 0.5 else confidence).high
 
@@ -264,6 +266,18 @@ def _weighted(
     size = effective_size(weights)
     interval = clopper_pearson(min(counts.nfr, 1.0) * size, size, confidence)
     return WeightedFlips(column, counts, size, interval)
+
+
+def _figures(rows: AlignedRows, old_right: np.ndarray, new_right: np.ndarray, new_answers: np.ndarray) -> dict:
+    """What the logits of both sides show; nothing where one of them has none."""
+    pair = rows.pair
+    old, new, names = pair.old.logits, pair.new.logits, pair.old.label_names
+    if old is None or new is None or names is None:
+        return {}
+    column = {name: index for index, name in enumerate(names)}
+    in_old = np.array([column.get(name, -1) for name in pair.names])[new_answers]
+    logits = old[rows.source(True)], new[rows.source(False)]
+    return pair_figures(*logits, pair.classes, old_right, new_right, in_old)
 
 
 def _notes(pair: Pair) -> list[str]:

@@ -1,6 +1,6 @@
 """The flips between two models on the same rows: every rate, and every edge case decided once.
 
-A row is one of five things. Both models are right; the new one breaks it (a negative flip); the new one mends it (a
+A row is one of five things. Both models are right; the new one breaks it (a negative flip); the new one fixes it (a
 positive flip); both are wrong with the same answer; both are wrong with different answers. All rates follow from these
 five numbers. Definitions: Yan et al., CVPR 2021 (NFR, relative NFR), Cai et al. 2022 (NFI), Srivastava et al. 2020
 (BTC, BEC), Dutta et al., NeurIPS 2024 (flips, all flips), Echterhoff et al. 2024 (NFR for multiple choice).

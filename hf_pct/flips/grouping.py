@@ -12,7 +12,7 @@ from .stats import CORRECTIONS, clopper_pearson, mcnemar, upper_bound
 class GroupFlips:
     """The flips among the rows of one class or one slice.
 
-    `p_value` is the exact McNemar test that the new model breaks as many rows of the group as it mends;
+    `p_value` is the exact McNemar test that the new model breaks as many rows of the group as it fixes;
     `p_corrected` the same, corrected for the number of groups; `nfr_upper` the one-sided bound on the group's NFR.
     """
 
@@ -44,14 +44,14 @@ def group_flips(
     # one pass: the group and the two outcomes make one of 4 x groups cells
     outcome = (groups * 4 + old_right.view(np.uint8) * 2).astype(np.int64, copy=False)
     outcome += new_right.view(np.uint8)
-    both_wrong, mended, broken, both_right = np.bincount(outcome, minlength=4 * size).reshape(size, 4).T
-    rows = both_wrong + mended + broken + both_right
+    both_wrong, fixed, broken, both_right = np.bincount(outcome, minlength=4 * size).reshape(size, 4).T
+    rows = both_wrong + fixed + broken + both_right
     present = np.flatnonzero(rows)
-    p_values = [mcnemar(int(broken[code]), int(mended[code])).exact for code in present]
+    p_values = [mcnemar(int(broken[code]), int(fixed[code])).exact for code in present]
     corrected = CORRECTIONS[correction](p_values)
     found = []
     for code, p_value, p_corrected in zip(present.tolist(), p_values, corrected.tolist(), strict=True):
-        total, negative, positive = int(rows[code]), int(broken[code]), int(mended[code])
+        total, negative, positive = int(rows[code]), int(broken[code]), int(fixed[code])
         interval = clopper_pearson(negative, total, confidence)
         found.append(
             GroupFlips(

@@ -38,10 +38,10 @@ def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def verdict(report: FlipReport) -> str:
     """The update in one sentence, in plain text."""
     counts = report.counts
-    broken, mended = f"{int(counts.negative_flips):,}", f"{int(counts.positive_flips):,}"
+    broken, fixed = f"{int(counts.negative_flips):,}", f"{int(counts.positive_flips):,}"
     gain = 100 * counts.accuracy_gain
     return (
-        f"The new model breaks {broken} and mends {mended} of {int(counts.total):,} rows: NFR {percent(counts.nfr)} "
+        f"The new model breaks {broken} and fixes {fixed} of {int(counts.total):,} rows: NFR {percent(counts.nfr)} "
         f"({spread(report.intervals['nfr'])} at {report.confidence:.0%} confidence), accuracy "
         f"{percent(counts.old_accuracy)} -> {percent(counts.new_accuracy)} ({gain:+.2f} points)."
     )
@@ -63,11 +63,11 @@ def report_text(report: FlipReport) -> str:
         f"{'':>12}  {'new right':>{width}}  {'new wrong':>{width}}",
         f"{'old right':>12}  {int(counts.both_right):>{width},}  {int(counts.negative_flips):>{width},}  <- broken",
         f"{'old wrong':>12}  {int(counts.positive_flips):>{width},}  {int(counts.both_wrong):>{width},}",
-        f"{'':>12}  {'^ mended':>{width}}",
+        f"{'':>12}  {'^ fixed':>{width}}",
         "",
         f"relative NFR {percent(counts.relative_nfr, 1)} of what independent models would show; with "
         f"{report.confidence:.0%} confidence the NFR is below {percent(report.nfr_upper)}",
-        f"breaks as often as it mends: p = {report.mcnemar.exact:.3g} (exact McNemar)",
+        f"breaks as often as it fixes: p = {report.mcnemar.exact:.3g} (exact McNemar)",
     ]
     if report.noise_floor:
         floor = report.noise_floor
@@ -94,7 +94,7 @@ def report_markdown(report: FlipReport, max_rows: int = 20) -> str:
     parts = [
         f"# Flips: {escape(old)} → {escape(new)}",
         f"**{verdict(report)}**",
-        _square(report),
+        flip_square(report),
         _rates(report),
     ]
     to_know = [f"- {escape(line)}" for line in remarks(report)]
@@ -111,7 +111,7 @@ def report_markdown(report: FlipReport, max_rows: int = 20) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _square(report: FlipReport) -> str:
+def flip_square(report: FlipReport) -> str:
     counts = report.counts
 
     def cell(count: float) -> str:
@@ -119,7 +119,7 @@ def _square(report: FlipReport) -> str:
 
     rows = [
         ("**old right**", cell(counts.both_right), f"**{cell(counts.negative_flips)} broken**"),
-        ("**old wrong**", f"{cell(counts.positive_flips)} mended", cell(counts.both_wrong)),
+        ("**old wrong**", f"{cell(counts.positive_flips)} fixed", cell(counts.both_wrong)),
     ]
     return table(["", "new right", "new wrong"], rows)
 
@@ -149,7 +149,7 @@ def _rates(report: FlipReport) -> str:
         name = f"NFR weighted by {escape(weighted.column)}"
         rows.append((name, percent(weighted.counts.nfr), spread(weighted.nfr_interval)))
     tests = (
-        f"Breaks as often as it mends: exact McNemar p = {report.mcnemar.exact:.3g} (mid-p "
+        f"Breaks as often as it fixes: exact McNemar p = {report.mcnemar.exact:.3g} (mid-p "
         f"{report.mcnemar.mid_p:.3g}). Accuracy not inferior by more than {percent(inferior.margin)}: "
         f"{'yes' if inferior.holds else 'not shown'}, p = {inferior.p_value:.3g}."
     )
@@ -170,7 +170,7 @@ def _groups(kind: str, groups: Sequence[GroupFlips], max_rows: int) -> str:
         )
         for group in groups[:max_rows]
     ]
-    return table([kind, "rows", "broken", "mended", "NFR", "interval, %", "accuracy", "corrected p"], rows)
+    return table([kind, "rows", "broken", "fixed", "NFR", "interval, %", "accuracy", "corrected p"], rows)
 
 
 def _section(title: str, body: str, entries: int, max_rows: int) -> list[str]:

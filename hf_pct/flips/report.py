@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,10 @@ class WeightedFlips:
 
 @dataclass(frozen=True)
 class FlipReport:
-    """The flips between an old and a new model. Rates are fractions; `flips` has one row for each flipped row."""
+    """The flips between an old and a new model. Rates are fractions; `flips` has one row for each flipped row.
+
+    `figures` holds the numbers of the pictures that a report can draw, by the figure's name.
+    """
 
     counts: FlipCounts
     intervals: dict[str, Interval]
@@ -95,6 +98,7 @@ class FlipReport:
     noise_floor: NoiseFloor | None = None
     weighted: WeightedFlips | None = None
     notes: list[str] = field(default_factory=list)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     version: str = __version__
 
     @property
@@ -163,6 +167,14 @@ class FlipReport:
             return cls.from_dict(data)
         except ValueError as error:
             raise type(error)(f"{path}: {error}") from error
+
+    def with_figures(self, **figures: dict[str, Any]) -> "FlipReport":
+        """The same report with the numbers of further figures, by the names of `hf_pct.viz.plots.FIGURES`.
+
+        What a comparison of two tables cannot know (a merge's curve, epochs, ensembles) is then drawn from the saved
+        report like the rest.
+        """
+        return replace(self, figures={**self.figures, **figures})
 
     def to_markdown(self, max_rows: int = 20) -> str:
         """A report for people; the longer tables show their first `max_rows` rows."""
@@ -239,6 +251,7 @@ def _decode(data: Mapping[str, Any]) -> FlipReport:
             **{**weighted, "counts": counts(weighted["counts"]), "nfr_interval": interval(weighted["nfr_interval"])}
         ),
         notes=list(data.get("notes", [])),
+        figures=dict(data.get("figures", {})),
         version=data.get("version", "unknown"),
     )
 

@@ -72,7 +72,7 @@ def effective_size(weights: Any) -> float:
 
 @dataclass(frozen=True)
 class McNemar:
-    """Two p-values for 'the new model breaks as many rows as it mends'; the mid-p one is less conservative."""
+    """Two p-values for 'the new model breaks as many rows as it fixes'; the mid-p one is less conservative."""
 
     exact: float
     mid_p: float
@@ -83,7 +83,7 @@ def mcnemar(
 ) -> McNemar:
     """The exact McNemar test on the rows whose correctness changed, and its mid-p form.
 
-    `alternative="worse"` asks only whether the new model breaks more than it mends. When no row changed there is no
+    `alternative="worse"` asks only whether the new model breaks more than it fixes. When no row changed there is no
     evidence of anything, and both p-values are 1.
     """
     if negative_flips < 0 or positive_flips < 0:

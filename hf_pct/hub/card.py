@@ -8,10 +8,11 @@ from typing import Any
 import jinja2
 from huggingface_hub import ModelCard, constants
 
-from ..flips.markdown import escape, percent, spread, table, verdict
+from ..flips.markdown import escape, flip_square, percent, spread, table, verdict
 from ..flips.report import FlipReport
+from ..revisions import is_commit
 from .card_data import ModelFacts, card_metadata
-from .names import check_repo_id, hub_id, is_commit, one_line
+from .names import check_repo_id, hub_id, one_line
 
 TEMPLATE = Path(__file__).parent / "templates" / "model_card.md.j2"
 MAX_CLASSES = 10
@@ -52,7 +53,7 @@ def make_card(
         repo_id=repo_id,
         old=_old_model(report),
         verdict=verdict(report),
-        square=_square(report),
+        square=flip_square(report),
         rates=_rates(report),
         classes=_classes(report),
         remarks=[escape(one_line(remark)) for remark in _remarks(report)],
@@ -103,20 +104,6 @@ def _data(report: FlipReport) -> str:
     return f"{name}{split}, {int(report.counts.total):,} rows"
 
 
-def _square(report: FlipReport) -> str:
-    counts = report.counts
-
-    def cell(count: float) -> str:
-        return f"{int(count):,} ({percent(count / counts.total)})"
-
-    broken, mended = cell(counts.negative_flips), cell(counts.positive_flips)
-    rows = [
-        ("**old right**", cell(counts.both_right), f"**{broken} broken**"),
-        ("**old wrong**", f"{mended} mended", cell(counts.both_wrong)),
-    ]
-    return table(["", "new right", "new wrong"], rows)
-
-
 def _rates(report: FlipReport) -> str:
     counts = report.counts
     described = {
@@ -139,7 +126,7 @@ def _classes(report: FlipReport) -> str:
          f"{100 * group.nfr_low:.2f} to {100 * group.nfr_high:.2f}")
         for group in worst[:MAX_CLASSES]
     ]  # fmt: skip
-    return table(["class", "rows", "broken", "mended", "NFR", "interval, %"], rows) if rows else ""
+    return table(["class", "rows", "broken", "fixed", "NFR", "interval, %"], rows) if rows else ""
 
 
 def _remarks(report: FlipReport) -> list[str]:

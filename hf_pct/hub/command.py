@@ -7,6 +7,8 @@ histories.
 import argparse
 from pathlib import Path
 
+from ..cli_arguments import add_data_arguments
+
 CARD_EXAMPLE = "hf-pct card out/flip_report.json --repo_id org/intent-v2 --folder ./intent-v2 --output README.md"
 PUSH_EXAMPLE = "hf-pct push ./intent-v2 --repo_id org/intent-v2 --report out/flip_report.json --set_new_version"
 VERIFY_EXAMPLE = (
@@ -120,16 +122,8 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
         help="without the old model: the flipped rows and the accuracy of the new one",
     )
     parser.add_argument("--tolerance", type=int, default=0, help="rows that a count may differ by, on other hardware")
-    data = parser.add_argument_group("data")
-    data.add_argument(
-        "--dataset", help="when it is not the Hub dataset that the report names: a file, a folder, an id"
-    )
-    data.add_argument("--dataset_config", help="configuration of a dataset on the Hub")
-    data.add_argument("--split", help="split of the dataset")
-    data.add_argument("--id_column", help="by default id, idx, guid or uid, else the row number")
-    data.add_argument("--input_column", nargs="+", help="text or image column; two for pairs of sentences")
-    data.add_argument("--label_column", help="by default label, labels, intent, ...")
-    data.add_argument("--batch_size", type=int, default=32, help="rows a step")
+    given = "when it is not the Hub dataset that the report names: a file, a folder, an id"
+    add_data_arguments(parser, dataset_help=given)
 
 
 def run_verify(args: argparse.Namespace) -> int:

@@ -3,17 +3,12 @@
 import re
 from pathlib import Path
 
-from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 from huggingface_hub.utils import validate_repo_id
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+from ..revisions import is_commit
+
 _FILE_ENDINGS = (".parquet", ".csv", ".json", ".jsonl", ".safetensors", ".arrow")
-
-
-def is_commit(revision: str | None) -> bool:
-    """Whether a revision pins the content: a full commit hash, not a branch."""
-    return bool(revision and _COMMIT.fullmatch(revision))
 
 
 def hub_id(name: str | None, revision: str | None = None, *, bare: bool = False) -> str | None:
@@ -31,17 +26,6 @@ def hub_id(name: str | None, revision: str | None = None, *, bare: bool = False)
     except HFValidationError:
         return None
     return name
-
-
-def commit_in_cache(name: str | None, revision: str | None = None) -> str | None:
-    """The commit of a Hub model that was loaded in this process or before: the cache keeps files by commit."""
-    if is_commit(revision) or not name or Path(name).exists():
-        return revision if is_commit(revision) else None
-    try:
-        path = try_to_load_from_cache(name, "config.json", revision=revision)
-    except HFValidationError:
-        return None
-    return Path(path).parent.name if isinstance(path, str) else None
 
 
 def check_repo_id(repo_id: str) -> str:

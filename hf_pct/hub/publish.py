@@ -10,13 +10,14 @@ from typing import Any
 from huggingface_hub import HfApi
 
 from ..flips.report import FlipReport
+from ..revisions import is_commit
 from .access import check_write_access
 from .calls import HubError
 from .card import make_card
 from .commit import Commit, Content, commit_files
 from .contents import gather, is_stale
 from .flips_dataset import check_flips, push_flips
-from .names import check_repo_id, hub_id, is_commit, one_line
+from .names import check_repo_id, hub_id, one_line
 from .old_card import carried_over, propose_new_version
 from .public_report import public_report
 from .weights_check import check_weights

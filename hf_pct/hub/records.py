@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from .names import commit_in_cache, hub_id, public_name
+from ..revisions import commit_in_cache
+from .names import hub_id, public_name
 
 FILE_NAME = "pct_config.json"
 FORMAT_VERSION = 1

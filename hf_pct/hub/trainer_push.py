@@ -14,8 +14,8 @@ from ..files import write_text
 from ..flips.compare import compare
 from ..flips.predictions import Predictions, Provenance
 from ..flips.report import FlipReport
+from ..revisions import commit_in_cache
 from .access import check_write_access
-from .names import commit_in_cache
 from .publish import PushResult, push_update
 from .records import training_record, write_record
 

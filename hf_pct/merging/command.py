@@ -11,6 +11,7 @@ import json
 import os
 from pathlib import Path
 
+from hf_pct.cli_arguments import add_data_arguments, add_max_length
 from hf_pct.merging.groups import check_alpha
 
 EXAMPLE = """hf-pct merge ./intent-v1 ./intent-v2 --alpha 0.4 --output_dir merged
@@ -32,15 +33,8 @@ def add_merge_arguments(parser: argparse.ArgumentParser) -> None:
         "--fisher_label", choices=("argmax", "true", "expectation"), default="argmax", help="its labels"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    data = parser.add_argument_group("development data, for --alpha auto and for a Fisher")
-    data.add_argument("--dataset", help="a parquet, CSV or JSONL file, a saved dataset, or a Hub id")
-    data.add_argument("--dataset_config", help="configuration of a dataset on the Hub")
-    data.add_argument("--split", help="split of the dataset")
-    data.add_argument("--id_column", help="by default id, idx, guid or uid, else the row number")
-    data.add_argument("--input_column", nargs="+", help="text or image column; two for pairs of sentences")
-    data.add_argument("--label_column", help="by default label, labels, intent, ...")
-    data.add_argument("--batch_size", type=int, default=32, help="rows a step")
-    data.add_argument("--max_length", type=int, help="cut texts at this many tokens")
+    data = add_data_arguments(parser, "development data, for --alpha auto and for a Fisher")
+    add_max_length(data)
     data.add_argument("--train_dataset", help="a file: training rows for BatchNorm statistics and the Fisher")
     contract = parser.add_argument_group("the contract of --alpha auto (rates are fractions: 0.01 is 1 %)")
     contract.add_argument("--alphas", type=float, nargs="+", help="alphas to try; 0, 0.1 ... 1 by default")

@@ -1,7 +1,8 @@
 """Train: everything that keeps a new model near the old one. Names are loaded when they are first used."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .._lazy import lazy_names
 
 if TYPE_CHECKING:
     from .args import FocalDistillArguments as FocalDistillArguments
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from .references import ModelReference as ModelReference
     from .watch import DivergenceError as DivergenceError
 
-_HOME = {
+_HOMES = {
     "FocalDistillArguments": "args",
     "PCTArguments": "args",
     "PCTrainer": "base",
@@ -26,14 +27,5 @@ _HOME = {
     "DivergenceError": "watch",
 }
 
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,4 +1,4 @@
-"""A Trainer callback that leaves a page behind: what the training broke and mended."""
+"""A Trainer callback that leaves a page behind: what the training broke and fixed."""
 
 import os
 import traceback

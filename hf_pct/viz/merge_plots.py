@@ -16,7 +16,7 @@ def alpha_curve(curve: Any) -> "Figure":
     """Accuracy and NFR along alpha, the probability ensemble beside them, and accuracy gained against NFR.
 
     `curve` is what `read_curve` takes. In the right panel the straight line is where flips are undone in proportion:
-    as large a share of the mended rows lost as of the broken ones won back (the BCWI talk's last figure). A merge
+    as large a share of the fixed rows lost as of the broken ones won back (the BCWI talk's last figure). A merge
     above it undoes broken rows first.
     """
     curve = curve if isinstance(curve, MergeCurve) else read_curve(curve)

@@ -30,14 +30,14 @@ def summary(report: FlipReport) -> dict[str, Any]:
 
 
 def _balance(report: FlipReport) -> str:
-    """Whether it breaks more than it mends, said for people who do not read p-values."""
-    broken, mended, level = report.counts.negative_flips, report.counts.positive_flips, 1 - report.confidence
+    """Whether it breaks more than it fixes, said for people who do not read p-values."""
+    broken, fixed, level = report.counts.negative_flips, report.counts.positive_flips, 1 - report.confidence
     p_value = f"exact McNemar p = {report.mcnemar.exact:.3g}"
-    if not broken and not mended:
+    if not broken and not fixed:
         return "No row changed between right and wrong."
     if report.mcnemar.exact >= level:
-        return f"Whether it breaks more than it mends, or the other way round, these rows cannot tell ({p_value})."
-    return f"It {'mends more than it breaks' if mended > broken else 'breaks more than it mends'} ({p_value})."
+        return f"Whether it breaks more than it fixes, or the other way round, these rows cannot tell ({p_value})."
+    return f"It {'fixes more than it breaks' if fixed > broken else 'breaks more than it fixes'} ({p_value})."
 
 
 def _square(report: FlipReport) -> list[dict[str, str]]:
@@ -45,7 +45,7 @@ def _square(report: FlipReport) -> list[dict[str, str]]:
     cells = (
         ("right", "both right", counts.both_right, "right before, right now", None),
         ("broken", "broken", counts.negative_flips, "right before, wrong now: NFR", "nfr"),
-        ("mended", "mended", counts.positive_flips, "wrong before, right now: PFR", "pfr"),
+        ("fixed", "fixed", counts.positive_flips, "wrong before, right now: PFR", "pfr"),
         ("wrong", "both wrong", counts.both_wrong, "wrong before, wrong now", None),
     )
     shown = []
@@ -110,7 +110,7 @@ def group_table(name: str, groups: Sequence[GroupFlips], level: float, column: s
                 "name": group.name,
                 "rows": group.rows,
                 "broken": group.negative_flips,
-                "mended": group.positive_flips,
+                "fixed": group.positive_flips,
                 "nfr": group.nfr,
                 "nfr_text": percent(group.nfr),
                 "interval": f"{100 * group.nfr_low:.2f} to {100 * group.nfr_high:.2f}",

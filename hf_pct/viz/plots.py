@@ -1,8 +1,8 @@
 """Pictures for print: every figure is a function that takes numbers and returns a matplotlib Figure.
 
 The functions live in files by what they are about and are all found here. `save_plots` draws what a saved report
-holds; the other figures take numbers that a report does not have (logits, ensembles, epochs), as lists and dicts that
-any JSON file can keep: `numbers={"rank_histogram": {"ranks": {...}}}` draws them beside the rest.
+holds: the pair's own figures, and those whose numbers were added to it with `FlipReport.with_figures` (a merge's
+curve, epochs, ensembles, a chain).
 """
 
 import os
@@ -53,15 +53,18 @@ def save_plots(
 ) -> list[Path]:
     """Draw a report into a folder and say which files were written.
 
-    A report alone gives the flip square, NFR by class and by each slice, and how unsure the models were of the flips.
+    A report gives the flip square, NFR by class and by each slice, how unsure the models were of the flips and, when
+    both tables had logits, the displacement, rank and uncertainty histograms; further every figure that was added to
+    it.
     `curve` (what `read_curve` takes) adds the alpha curve, `chain` (what `read_chain` takes) the chain matrix, and
     `numbers` any other figure by its name, with its arguments.
     """
-    unknown = [name for name in numbers or {} if name not in FIGURES] + [f for f in formats if f not in FORMATS]
+    report = report if isinstance(report, FlipReport) else FlipReport.load(report)
+    numbers = {**report.figures, **(numbers or {})}
+    unknown = [name for name in numbers if name not in FIGURES] + [f for f in formats if f not in FORMATS]
     if unknown:
         known = f"figures {', '.join(FIGURES)}; formats {', '.join(FORMATS)}"
         raise ValueError(f"Unknown: {', '.join(map(repr, unknown))}. Known: {known}.")
-    report = report if isinstance(report, FlipReport) else FlipReport.load(report)
     drawings: dict[str, Callable[[], Figure | None]] = {
         "flip_square": lambda: flip_square(report, report.confidence),
         "nfr_by_class": lambda: nfr_by_class(report),
@@ -73,7 +76,7 @@ def save_plots(
         drawings["alpha_curve"] = lambda: alpha_curve(curve)
     if chain is not None:
         drawings["chain_matrix"] = lambda: chain_matrix(chain)
-    for name, arguments in (numbers or {}).items():
+    for name, arguments in numbers.items():
         drawings[name] = partial(FIGURES[name], **arguments)
     paths = {name: [Path(folder) / f"{name}.{each}" for each in formats] for name in drawings}
     for path in (path for group in paths.values() for path in group):

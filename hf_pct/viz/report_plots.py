@@ -22,7 +22,7 @@ def flip_square(counts: FlipCounts | FlipReport | Mapping[str, Any], confidence:
     cells = (
         (0, 1, counts.both_right, "both right", "#ececec", "black"),
         (1, 1, counts.negative_flips, "broken", "#fbe3d2", "#9c4400"),
-        (0, 0, counts.positive_flips, "mended", "#d6eaf6", "#005783"),
+        (0, 0, counts.positive_flips, "fixed", "#d6eaf6", "#005783"),
         (1, 0, counts.both_wrong, "both wrong", "#d9d9d9", "black"),
     )
     for x, y, count, name, ground, ink in cells:
@@ -48,7 +48,7 @@ def nfr_by_class(
 ) -> "Figure":
     """NFR of each class (or slice) with its exact interval, the worst first; filled where the test is clear.
 
-    A filled mark has a corrected p below 0.05: the class breaks more than it mends (orange square) or mends more than
+    A filled mark has a corrected p below 0.05: the class breaks more than it fixes (orange square) or fixes more than
     it breaks (blue circle).
     """
     given = groups.classes if isinstance(groups, FlipReport) else groups
@@ -72,7 +72,7 @@ def nfr_by_class(
     axes.set_yticklabels([f"{_short(each.name)} ({each.rows})" for each in shown], fontsize=8)
     more = f", worst {most} of {len(found)}" if len(found) > most else ""
     label(axes, "NFR, % of the rows of the " + name, f"{name} (rows)", f"NFR by {name}{more}")
-    for marker, colour, text in (("s", BROKEN, "breaks more"), ("o", MENDED, "mends as much or more")):
+    for marker, colour, text in (("s", BROKEN, "breaks more"), ("o", MENDED, "fixes as much or more")):
         axes.plot([], [], marker, color=colour, markerfacecolor="white", label=text)
     axes.plot([], [], "D", color=GREY, label="filled: corrected p < 0.05")
     figure.legend(fontsize=8, frameon=False, loc="outside lower center", ncols=3)
@@ -87,7 +87,7 @@ def flip_uncertainty(report: FlipReport) -> "Figure | None":
     series: dict[str, list[float]] = {}
     for side in ("old", "new"):
         values = table.column(f"{side}_confidence").to_pylist()
-        for kind, name in (("negative", "broken"), ("positive", "mended")):
+        for kind, name in (("negative", "broken"), ("positive", "fixed")):
             kinds = table.column("kind").to_pylist()
             chosen = [1 - v for v, k in zip(values, kinds, strict=True) if v is not None and k == kind]
             if chosen:

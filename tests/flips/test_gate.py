@@ -11,7 +11,7 @@ LABELS = ["no"] * 100 + ["yes"] * 100
 
 @pytest.fixture(scope="module")
 def report():
-    """200 rows, 4 broken (all of class yes, all on the phone), 2 mended."""
+    """200 rows, 4 broken (all of class yes, all on the phone), 2 fixed."""
     old = ["no"] * 98 + ["yes"] * 2 + ["yes"] * 100
     new = ["no"] * 100 + ["no"] * 4 + ["yes"] * 96
     columns = {"channel": ["app"] * 100 + ["phone"] * 100, "traffic": [1.0] * 200}

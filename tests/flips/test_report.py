@@ -42,7 +42,7 @@ def test_a_report_without_flips(tmp_path):
     loaded = FlipReport.load(report.save(tmp_path / "r.json"))
     assert len(loaded.flips) == 0
     assert loaded.counts == report.counts
-    assert "breaks 0 and mends 0 of 2 rows" in loaded.to_markdown()
+    assert "breaks 0 and fixes 0 of 2 rows" in loaded.to_markdown()
     assert "breaks 0" in loaded.to_text()
 
 

@@ -62,7 +62,7 @@ def test_the_bound_and_the_p_value_say_the_same(negative, positive, total, margi
 def test_non_inferiority_keeps_its_level():
     """At the edge of the margin the test says 'not inferior' in about 5 % of the cases, also with few flips."""
     rng = np.random.default_rng(0)
-    draws = rng.multinomial(400, [0.03, 0.01, 0.96], size=1500)  # broken, mended, kept: a true loss of 0.02
+    draws = rng.multinomial(400, [0.03, 0.01, 0.96], size=1500)  # broken, fixed, kept: a true loss of 0.02
     holds = [stats.non_inferiority(int(n), int(p), 400, margin=0.02).holds for n, p, _ in draws]
     assert 0.03 < np.mean(holds) < 0.07
 

@@ -130,7 +130,7 @@ def test_what_the_page_says(page, report):
     assert "max_class_nfr" in page
     assert "Alpha curve" in page
     assert "NFR between every two versions" in page
-    assert f"breaks {int(report.counts.negative_flips)} and mends {int(report.counts.positive_flips)}" in page
+    assert f"breaks {int(report.counts.negative_flips)} and fixes {int(report.counts.positive_flips)}" in page
     plain = report.to_html()
     assert 'id="gate"' not in plain
     assert "Alpha curve" not in plain

@@ -55,12 +55,21 @@ def test_a_saved_report_alone_gives_its_pictures(tmp_path):
     path = small_report().save(tmp_path / "report.json")
     written = save_plots(path, tmp_path / "plots", formats=("png", "pdf"))
     names = {"flip_square", "nfr_by_class", "flip_uncertainty", "nfr_by_channel", "nfr_by_verified"}
+    names |= {"displacement_histogram", "rank_histogram", "uncertainty_histograms"}  # the tables have logits
     assert {file.name for file in written} == {f"{name}.{kind}" for name in names for kind in ("png", "pdf")}
     with pytest.raises(FileExistsError, match="--overwrite"):
         save_plots(path, tmp_path / "plots")
     first = {file: file.read_bytes() for file in written}
     save_plots(path, tmp_path / "plots", formats=("png", "pdf"), overwrite=True)
     assert {file: file.read_bytes() for file in written} == first
+
+
+def test_every_figure_can_be_drawn_from_a_saved_report_alone(tmp_path):
+    """Numbers that a comparison cannot know are added to the report, saved with it, and drawn from the file."""
+    added = ("alpha_curve", "accuracy_nfr", "nfr_by_ensemble_size", "nfr_per_epoch", "landscape", "chain_matrix")
+    report = small_report().with_figures(**{name: NUMBERS[name] for name in added})
+    written = save_plots(report.save(tmp_path / "report.json"), tmp_path / "plots")
+    assert {f"{name}.png" for name in FIGURES} <= {file.name for file in written}
 
 
 def test_further_numbers_are_drawn_beside_it(tmp_path):

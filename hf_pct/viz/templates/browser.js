@@ -141,14 +141,14 @@ class FlipBrowser {
 
   line(place) {
     const { rows } = this, row = this.found[place];
-    const line = make("div", `row ${rows.get("kind", row) === "negative" ? "broken" : "mended"}`);
+    const line = make("div", `row ${rows.get("kind", row) === "negative" ? "broken" : "fixed"}`);
     line.id = `row-${place}`;
     line.dataset.place = place;
     line.setAttribute("role", "option");
     line.setAttribute("aria-selected", String(place === this.chosen));
     line.setAttribute("aria-setsize", this.found.length);
     line.setAttribute("aria-posinset", place + 1);
-    line.append(make("span", "badge", rows.get("kind", row) === "negative" ? "broken" : "mended"));
+    line.append(make("span", "badge", rows.get("kind", row) === "negative" ? "broken" : "fixed"));
     if (rows.thumbnails.size) line.append(this.picture(row));
     const what = make("span", "what"), id = named(rows.get("id", row));
     if (rows.textColumn) what.append(make("span", "text", named(rows.get(rows.textColumn, row))));
@@ -180,7 +180,7 @@ class FlipBrowser {
   show(row) {
     const { rows } = this, id = named(rows.get("id", row)), broken = rows.get("kind", row) === "negative";
     const head = make("p", "head");
-    head.append(make("span", `badge ${broken ? "broken" : "mended"}`, broken ? "broken" : "mended"), make("b", "", id));
+    head.append(make("span", `badge ${broken ? "broken" : "fixed"}`, broken ? "broken" : "fixed"), make("b", "", id));
     const link = make("a", "", "link to this row");
     link.href = `#id=${encodeURIComponent(id)}`;
     head.append(link);

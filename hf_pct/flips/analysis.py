@@ -1,0 +1,72 @@
+"""The papers' figures as numbers, from two models' logits on the same rows.
+
+A report keeps them as a few hundred quantiles instead of one number a row, so that every figure can be drawn from the
+saved report alone, however many rows were compared.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..labels import LabelAlignment
+
+MOST_POINTS = 400
+
+
+def displacement_norms(old_logits: np.ndarray, new_logits: np.ndarray, classes: LabelAlignment) -> np.ndarray:
+    """How far each row's logits moved, over the classes that both models have (Zhao et al., section 3)."""
+    return np.linalg.norm(new_logits[:, classes.new_index] - old_logits[:, classes.old_index], axis=-1)
+
+
+def answer_ranks(logits: np.ndarray, answers: np.ndarray) -> np.ndarray:
+    """Where each answer stands among a model's logits; 1 is its own answer (Zhao et al., Fig. 4)."""
+    chosen = logits[np.arange(len(logits)), answers]
+    return 1 + (logits > chosen[:, None]).sum(-1)
+
+
+def entropy(logits: np.ndarray) -> np.ndarray:
+    """How unsure a model is of each row, in nats."""
+    shifted = logits.astype(np.float64) - logits.max(-1, keepdims=True)
+    probabilities = np.exp(shifted)
+    total = probabilities.sum(-1, keepdims=True)
+    # where a class is masked out (-inf), its share is 0 and adds nothing
+    logs = np.where(np.isneginf(shifted), 0.0, shifted) - np.log(total)
+    return -(probabilities / total * logs).sum(-1)
+
+
+def pair_figures(
+    old_logits: np.ndarray,
+    new_logits: np.ndarray,
+    classes: LabelAlignment,
+    old_right: np.ndarray,
+    new_right: np.ndarray,
+    new_answers_in_old: np.ndarray,
+) -> dict[str, dict[str, Any]]:
+    """The arguments of `viz` figures by their names.
+
+    `new_answers_in_old` holds the new answers as columns of the old model's logits, -1 where it has no such class.
+    """
+    broken = old_right & ~new_right
+    groups = {"negative flips": broken, "other rows": ~broken}
+    norms, unsure = displacement_norms(old_logits, new_logits, classes), entropy(old_logits)
+    figures: dict[str, dict[str, Any]] = {
+        "displacement_histogram": {"norms": _by_group(norms, groups)},
+        "uncertainty_histograms": {"values": _by_group(unsure, groups), "unit": "entropy of the old model, nats"},
+    }
+    known = broken & (new_answers_in_old >= 0)
+    if known.any():
+        ranks = answer_ranks(old_logits[known], new_answers_in_old[known])
+        figures["rank_histogram"] = {"ranks": {"negative flips": [int(rank) for rank in _thin(ranks)]}}
+    return figures
+
+
+def _by_group(values: np.ndarray, groups: dict[str, np.ndarray]) -> dict[str, list[float]]:
+    return {name: [round(float(v), 4) for v in _thin(values[rows])] for name, rows in groups.items() if rows.any()}
+
+
+def _thin(values: np.ndarray) -> np.ndarray:
+    """All values in order, or as many evenly spaced quantiles: either gives the same histogram."""
+    ordered = np.sort(values)
+    if len(ordered) <= MOST_POINTS:
+        return ordered
+    return ordered[np.linspace(0, len(ordered) - 1, MOST_POINTS).round().astype(int)]
