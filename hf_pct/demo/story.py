@@ -92,8 +92,7 @@ class Telling:
         report = self._compare("trained anew", "new", self.folder)
         with quiet():
             self.test.to_parquet(self.folder / "test.parquet")
-        images = self.test if "image" in self.test.column_names else None
-        write_page(self.folder / PAGE, report, images=images, overwrite=True)
+        self._write_page(self.folder, report)
         _say("\n" + report.to_text())
         _show_broken(report)
 
@@ -120,7 +119,8 @@ class Telling:
             _say(f"{row['alpha']:>7.1f}  {percent(row['accuracy']):>9}  {percent(row['nfr']):>7}{mark}")
         _say(f"on {len(development)} development rows; {chosen.reason}\n")
         self._predict("merged", folder)
-        self._compare("+ merged back", "merged", self.folder / "merged_flips")
+        report = self._compare("+ merged back", "merged", self.folder / "merged_flips")
+        self._write_page(self.folder / "merged_flips", report, curve=str(folder / "pct_merge.json"))
         _say(self.side_by_side())
 
     def side_by_side(self) -> str:
@@ -166,6 +166,11 @@ class Telling:
                 use_cache=False,
             )
 
+    def _write_page(self, folder: Path, report: FlipReport, curve: str | None = None) -> None:
+        images = self.test if "image" in self.test.column_names else None
+        gate = check_gate(report, GATE)
+        write_page(folder / PAGE, report, gate=gate, curve=curve, images=images, overwrite=True)
+
     def _compare(self, method: str, side: str, folder: Path) -> FlipReport:
         old, new = self.predictions["old"], self.predictions[side]
         report = self.reports[method] = compare(old, new)
@@ -197,7 +202,8 @@ def _what_next(folder: Path, seconds: float) -> str:
     return f"""--- Done in {seconds:.0f} s. What to look at next
 
 Open    {text / PAGE} in a browser: every flipped sentence, by intent, with search and filters
-        {image / PAGE}: the same with the images
+        {text / "merged_flips" / PAGE}: the merged model, with its alpha curve
+        {image / PAGE}: the digits, with their images
 Read    {text / REPORT_MARKDOWN}: flips by intent and by domain, and what is mistaken for what
         {text / "alpha_curve.md"}: accuracy and flips along alpha
         {image / REPORT_MARKDOWN}
