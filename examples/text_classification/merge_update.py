@@ -17,6 +17,7 @@ from hf_pct.data import load_data
 from hf_pct.flips.compare import compare
 from hf_pct.merging.args import BCWIArguments
 from hf_pct.merging.merger import BCWIMerger
+from hf_pct.merging.outputs import output_problems
 from hf_pct.merging.sides import label_names
 from hf_pct.tasks import load_model
 
@@ -34,6 +35,9 @@ class DataArguments:
 
 def main() -> None:
     data, args = HfArgumentParser([DataArguments, BCWIArguments]).parse_args_into_dataclasses()
+    problems = output_problems(Path(args.output_dir))
+    if problems:  # before the work, not after it
+        raise SystemExit("; ".join(problems))
     train, held_out = load_data(data.train_file), load_data(data.validation_file)
     old = load_model(data.old_model).model
     news = [load_model(name).model for name in data.new_models or ()]

@@ -11,6 +11,7 @@ difference inhibition).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ IGNORED = -100
 """Label of a row that a reference has no say on, as in `torch.nn.functional.cross_entropy`."""
 
 
-class ReferenceLoss(nn.Module):
+class ReferenceLoss(nn.Module, ABC):
     """A loss of each row against a reference, averaged over the batch. Subclasses write `per_row`."""
 
     name = "reference"
@@ -51,9 +52,9 @@ class ReferenceLoss(nn.Module):
         rows = self.per_row(new_logits, reference_logits, labels.clamp_min(0), reference_right & known)
         return torch.where(known, rows, torch.zeros_like(rows)).sum() / max(len(labels), 1)
 
+    @abstractmethod
     def per_row(self, new_logits: Tensor, reference_logits: Tensor, labels: Tensor, reference_right: Tensor) -> Tensor:
         """Loss of each row, shape [N]. Labels of ignored rows are 0 here; their loss is thrown away."""
-        raise NotImplementedError
 
     def config(self) -> dict[str, Any]:
         """What it takes to build this loss again, for a log or a model card."""

@@ -130,16 +130,8 @@ def test_a_trainer_pushes_the_model_with_its_flips(hub, client, update, tmp_path
     found = client.run(
         """
         from datasets import load_dataset
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer
-        from hf_pct.hub.trainer_push import PushUpdateMixin
-        from hf_pct.training.args import FocalDistillArguments
-        from hf_pct.training.focal_distill import FocalDistillTrainer
-
-        class Pushing(PushUpdateMixin, Trainer):
-            pass
-
-        class Updated(FocalDistillTrainer, Pushing):
-            pass
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from hf_pct import FocalDistillArguments, FocalDistillTrainer
 
         tokenizer = AutoTokenizer.from_pretrained(a.new)
         model = AutoModelForSequenceClassification.from_pretrained(a.new)
@@ -150,7 +142,7 @@ def test_a_trainer_pushes_the_model_with_its_flips(hub, client, update, tmp_path
             a.out, num_train_epochs=1, beta=2.0, learning_rate=1e-3, use_cpu=True, report_to="none",
             save_strategy="epoch", push_to_hub=True, hub_model_id="org/trained", disable_tqdm=True,
             old_model="org/intent-v1")
-        trainer = Updated(model, args, train_dataset=rows, eval_dataset=rows, processing_class=tokenizer)
+        trainer = FocalDistillTrainer(model, args, train_dataset=rows, eval_dataset=rows, processing_class=tokenizer)
         trainer.train()
         evaluated = trainer.evaluate()
         done = trainer.push_to_hub(dataset="org/intents", dataset_split="test")
@@ -180,14 +172,11 @@ def test_a_trainer_pushes_the_model_with_its_flips(hub, client, update, tmp_path
 def test_a_trainer_without_write_rights_stops_before_training(client, update, tmp_path):
     answer = client.ask(
         """
-        from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
-        from hf_pct.hub.trainer_push import PushUpdateMixin
-
-        class Updated(PushUpdateMixin, Trainer):
-            pass
+        from transformers import AutoModelForSequenceClassification
+        from hf_pct import PCTArguments, PCTrainer
 
         model = AutoModelForSequenceClassification.from_pretrained(a.new)
-        Updated(model, TrainingArguments(a.out, push_to_hub=True, hub_model_id="org/x", use_cpu=True))
+        PCTrainer(model, PCTArguments(a.out, push_to_hub=True, hub_model_id="org/x", use_cpu=True))
         """,
         token="hf_read",
         new=update.new,
@@ -201,20 +190,8 @@ def test_a_merger_pushes_the_model_with_its_flips(hub, client, update, tmp_path)
     client.run(
         """
         from datasets import load_dataset
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer
-        from hf_pct.hub.trainer_push import PushUpdateMixin, merger_report, write_merge_record
-        from hf_pct.merging.args import BCWIArguments
-        from hf_pct.merging.merger import BCWIMerger
-
-        class Pushing(PushUpdateMixin, Trainer):
-            pass
-
-        class Merger(BCWIMerger, Pushing):
-            def make_flip_report(self):
-                return merger_report(self)
-
-            def write_records(self, folder):
-                write_merge_record(self, folder)
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from hf_pct import BCWIArguments, BCWIMerger
 
         tokenizer = AutoTokenizer.from_pretrained(a.new)
         model = AutoModelForSequenceClassification.from_pretrained(a.new)
@@ -223,7 +200,7 @@ def test_a_merger_pushes_the_model_with_its_flips(hub, client, update, tmp_path)
                         remove_columns=["label", "user", "channel", "traffic", "text"])
         args = BCWIArguments(a.out, hub_model_id="org/merger", push_to_hub=True, use_cpu=True, report_to="none",
                              disable_tqdm=True)
-        merger = Merger("org/intent-v1", [a.new], args, eval_dataset=rows, processing_class=tokenizer)
+        merger = BCWIMerger("org/intent-v1", [a.new], args, eval_dataset=rows, processing_class=tokenizer)
         merger.set_alpha(0.5)
         merger.push_to_hub(dataset="org/intents", dataset_split="test")
         """,
