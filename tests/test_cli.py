@@ -56,6 +56,22 @@ def test_compare_takes_files_as_its_two_words(tables, capsys):
     assert "breaks 6 and fixes 10" in capsys.readouterr().out
 
 
+def test_compare_draws_what_it_found(tables, capsys):
+    plots = tables / "plots"
+    assert main(["compare", *files(tables), "--plots", str(plots)]) == 0
+    assert {"flip_square.png", "nfr_by_class.png"} <= {path.name for path in plots.iterdir()}
+    assert "drawn: " in capsys.readouterr().out
+    assert main(["compare", *files(tables), "--plots", str(plots)]) == 2
+    assert "exists and is kept" in capsys.readouterr().err
+
+
+def test_the_page_of_a_report(report, tmp_path, capsys):
+    assert main(["page", str(report), "-o", str(tmp_path / "update.html")]) == 0
+    assert "<script" in (tmp_path / "update.html").read_text(encoding="utf-8")
+    assert main(["page", str(tmp_path / "nowhere.json"), "-o", str(tmp_path / "b.html")]) == 2
+    assert "nowhere.json does not exist" in capsys.readouterr().err
+
+
 def test_nothing_is_overwritten_without_asking(tables, report, capsys):
     before = report.read_bytes()
     again = ["compare", *files(tables), "--output_dir", str(tables / "out"), "--confidence", "0.9"]
