@@ -12,6 +12,7 @@ from ._lazy import lazy_names
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .flips.chain import compare_chain as compare_chain
     from .flips.compare import compare as compare
     from .flips.compare import compare_candidates as compare_candidates
     from .flips.counts import FlipCounts as FlipCounts
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 # where each public name lives
 _HOMES = {
+    "compare_chain": "flips.chain",
     "compare": "flips.compare",
     "compare_candidates": "flips.compare",
     "FlipCounts": "flips.counts",

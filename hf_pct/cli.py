@@ -8,6 +8,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ._version import __version__
@@ -69,6 +70,8 @@ def run_compare(args: argparse.Namespace) -> int:
     from .compare_files import check_output_dir, write_comparison
     from .flips.compare import compare
 
+    if len(args.models) > 2:
+        return _run_chain(args)
     if args.output_dir:
         check_output_dir(args.output_dir, args.overwrite)
     if args.plots:
@@ -99,6 +102,23 @@ def run_compare(args: argparse.Namespace) -> int:
 
         drawn = save_plots(report, args.plots, overwrite=args.overwrite)
         print("drawn: " + ", ".join(str(path) for path in drawn))
+    return 0
+
+
+def _run_chain(args: argparse.Namespace) -> int:
+    """More than two versions: the matrix of NFR between every two, and the rows that flip back and forth."""
+    from .compare_files import check_chain_output, read_side, write_chain
+    from .flips.chain import compare_chain
+
+    if args.output_dir:
+        check_chain_output(args.output_dir, len(args.models), args.overwrite)
+    versions = [read_side(each, None, partial(_predict, args, each, None, None)) for each in args.models]
+    chain = compare_chain(versions, args.models, allow_partial=args.allow_partial)
+    if _is_main_process():
+        print(chain.to_markdown())
+        if args.output_dir:
+            written = write_chain(args.output_dir, chain, versions, args.overwrite)
+            print("written: " + ", ".join(str(path) for path in written))
     return 0
 
 
@@ -156,7 +176,7 @@ def _sides(args: argparse.Namespace) -> tuple[Predictions, Predictions, Predicti
     from .compare_files import read_side
 
     files, models = (args.old_predictions, args.new_predictions), args.models
-    if any(files) == bool(models) or (any(files) and not all(files)) or (models and len(models) != 2):
+    if any(files) == bool(models) or (any(files) and not all(files)) or (models and len(models) < 2):
         raise ValueError(
             f"Got {len(models)} models and {sum(map(bool, files))} prediction files, expected two models (hf-pct "
             "compare OLD NEW --dataset DATA) or two files (--old_predictions a.parquet --new_predictions b.parquet)."
@@ -228,7 +248,8 @@ VERBS = (
         run_compare,
         "Count the flips between an old and a new model, or between two prediction files.",
         "hf-pct compare ./intent-v1 ./intent-v2 --dataset test.jsonl --output_dir out\n"
-        "  hf-pct compare --old_predictions v1.parquet --new_predictions v2.parquet --output_dir out",
+        "  hf-pct compare --old_predictions v1.parquet --new_predictions v2.parquet --output_dir out\n"
+        "  hf-pct compare v1.parquet v2.parquet v3.parquet --output_dir chain",
         add_compare_arguments,
     ),
     (

@@ -29,7 +29,10 @@ def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "models", metavar="OLD NEW", nargs="*", help="two models (Hub ids or folders) or prediction files"
+        "models",
+        metavar="OLD NEW",
+        nargs="*",
+        help="Hub ids, folders or prediction files; more than two are a chain",
     )
     parser.add_argument(
         "--old_predictions", help="the old model's answers: parquet, JSONL or CSV with id, label, prediction"

@@ -2,10 +2,11 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .files import check_can_write, write_text, write_whole
+from .flips.chain import ChainReport
 from .flips.prediction_files import READABLE
 from .flips.predictions import Predictions
 from .flips.report import FlipReport
@@ -54,6 +55,29 @@ def write_comparison(
     report.save(folder / REPORT_JSON, overwrite)
     write_text(folder / REPORT_MARKDOWN, report.to_markdown(), overwrite)
     return [folder / name for name in (REPORT_JSON, REPORT_MARKDOWN, *TABLES)]
+
+
+def check_chain_output(folder: Path, versions: int, overwrite: bool) -> None:
+    """As `check_output_dir`, for a chain."""
+    for path in _chain_files(folder, versions):
+        check_can_write(path, overwrite)
+
+
+def write_chain(
+    folder: Path, chain: ChainReport, versions: Sequence[Predictions], overwrite: bool = False
+) -> list[Path]:
+    """The chain as JSON and Markdown, and the tables of all versions."""
+    report, text, *tables = _chain_files(folder, len(versions))
+    for path, version in zip(tables, versions, strict=True):
+        _write_table(path, version, overwrite)
+    chain.save(report, overwrite)
+    write_text(text, chain.to_markdown(), overwrite)
+    return [report, text, *tables]
+
+
+def _chain_files(folder: Path, versions: int) -> list[Path]:
+    tables = [folder / f"v{number}_predictions.parquet" for number in range(1, versions + 1)]
+    return [folder / "chain.json", folder / "chain.md", *tables]
 
 
 def _write_table(path: Path, side: Predictions, overwrite: bool) -> None:

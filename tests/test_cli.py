@@ -72,6 +72,18 @@ def test_the_page_of_a_report(report, tmp_path, capsys):
     assert "nowhere.json does not exist" in capsys.readouterr().err
 
 
+def test_three_versions_are_a_chain(tables, capsys):
+    shutil.copy(tables / "old.parquet", tables / "again.parquet")
+    names = [str(tables / f"{name}.parquet") for name in ("old", "new", "again")]
+    assert main(["compare", *names, "--output_dir", str(tables / "chain")]) == 0
+    assert "16 rows changed at least twice" in capsys.readouterr().out
+    chain = json.loads((tables / "chain" / "chain.json").read_text())
+    assert chain["nfr"] == [[0, 0.03, 0], [0.05, 0, 0.05], [0, 0.03, 0]]
+    assert len(list((tables / "chain").iterdir())) == 5
+    assert main(["compare", *names, "--output_dir", str(tables / "chain")]) == 2
+    assert "exists and is kept" in capsys.readouterr().err
+
+
 def test_nothing_is_overwritten_without_asking(tables, report, capsys):
     before = report.read_bytes()
     again = ["compare", *files(tables), "--output_dir", str(tables / "out"), "--confidence", "0.9"]
@@ -221,6 +233,7 @@ def test_the_examples_in_help_work(tmp_path, text_models, text_file, monkeypatch
     shutil.copytree(text_models[1], "intent-v2")
     shutil.copy(text_file, "test.jsonl")
     assert main(["predict", "./intent-v2", "--dataset", "test.jsonl", "--output", "v2.parquet"]) == 0
+    shutil.copy("v2.parquet", "v3.parquet")
     codes = {}
     for name, _, _, example, _ in VERBS:
         for line in example.splitlines():

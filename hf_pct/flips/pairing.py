@@ -4,6 +4,7 @@ This is where two tables turn out not to be comparable: ids that are missing, do
 with two labels, data that changed in between. Everything after this works on plain arrays in one order.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,14 +48,18 @@ class Pair:
 
     def old_classes_mask(self) -> np.ndarray:
         """Which rows have a label that the old model knows: only those can flip."""
-        if not self.classes.added:
-            return np.ones(len(self.labels), dtype=bool)
         known = {*self.classes.shared, *self.classes.removed}
-        return np.array([name in known for name in self.names])[self.labels]
+        knows = np.array([name in known for name in self.names])
+        return np.ones(len(self.labels), dtype=bool) if knows.all() else knows[self.labels]
 
 
-def pair_predictions(old: Predictions, new: Predictions, allow_partial: bool = False) -> Pair:
-    """Join two models' predictions by id. `allow_partial` compares the rows that both have, and counts the rest."""
+def pair_predictions(
+    old: Predictions, new: Predictions, allow_partial: bool = False, known: Collection[str] = ()
+) -> Pair:
+    """Join two models' predictions by id. `allow_partial` compares the rows that both have, and counts the rest.
+
+    A label that neither model knows is an error, unless it is among the `known` ones: those of a later version, say.
+    """
     old_rows, new_rows, coverage = _join(old, new, allow_partial)
     _check_same_data(old, new, allow_partial)
     vocabulary: dict[str, int] = {}
@@ -74,7 +79,7 @@ def pair_predictions(old: Predictions, new: Predictions, allow_partial: bool = F
         classes=align_labels(old.label_names or old.vocabulary, new.label_names or new.vocabulary),
         coverage=coverage,
     )
-    _check_labels(pair, new_labels)
+    _check_labels(pair, new_labels, known)
     return pair
 
 
@@ -155,7 +160,7 @@ def _check_same_data(old: Predictions, new: Predictions, allow_partial: bool) ->
         )
 
 
-def _check_labels(pair: Pair, new_labels: np.ndarray) -> None:
+def _check_labels(pair: Pair, new_labels: np.ndarray, further: Collection[str]) -> None:
     differ = np.flatnonzero(pair.labels != new_labels)
     if len(differ):
         ids = pair.old.ids if isinstance(pair.old_rows, slice) else pair.old.ids.take(pa.array(pair.old_rows))
@@ -168,7 +173,7 @@ def _check_labels(pair: Pair, new_labels: np.ndarray) -> None:
             f"{len(differ)} ids have two different labels: {', '.join(examples)}{more}. Use one set of labels for "
             "both; if one side has indices and the other names, pass its label names."
         )
-    known = {*pair.classes.shared, *pair.classes.added, *pair.classes.removed}
+    known = {*pair.classes.shared, *pair.classes.added, *pair.classes.removed, *further}
     present = np.flatnonzero(np.bincount(pair.labels))
     unknown = [pair.names[code] for code in present.tolist() if pair.names[code] not in known]
     if unknown:
