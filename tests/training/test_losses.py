@@ -175,18 +175,14 @@ def test_a_caller_can_say_what_the_reference_got_right():
 
 
 def test_ten_of_ten_thousand_classes_cost_less_than_all():
-    new, reference, labels = batch(rows=64, classes=10_000)
-
-    few, every = LogitDifferenceInhibitionLoss(10), LogitDifferenceInhibitionLoss(None)
-    ratios = []
-    for _ in range(41):  # in turns, in processor time: neighbours on the machine change neither
-        times = []
-        for loss in (few, every):
+    new, reference, labels = batch(rows=128, classes=10_000)
+    seconds: dict[int | None, list[float]] = {10: [], None: []}
+    for _ in range(41):  # in turns; a busy neighbour can only slow a turn down, so the quickest of each is its cost
+        for top_k, taken in seconds.items():
             start = time.process_time()
-            gradient(loss, new, reference, labels)
-            times.append(time.process_time() - start)
-        ratios.append(times[0] / times[1])
-    assert sorted(ratios)[20] < 1
+            gradient(LogitDifferenceInhibitionLoss(top_k), new, reference, labels)
+            taken.append(time.process_time() - start)
+    assert min(seconds[10]) < min(seconds[None])
 
 
 def test_nonsense_is_refused_when_built_and_every_problem_is_named():
