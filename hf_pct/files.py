@@ -27,7 +27,7 @@ def write_whole(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Pa
     partial = Path(name)
     try:
         yield partial
-        partial.chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
+        partial.chmod(0o666 & ~current_umask())  # mkstemp makes files that only their owner can read
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
@@ -40,7 +40,8 @@ def write_text(path: str | os.PathLike, text: str, overwrite: bool = False) -> P
     return Path(path)
 
 
-def _umask() -> int:
+def current_umask() -> int:
+    """The rights that new files are made without; the system tells it only while setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

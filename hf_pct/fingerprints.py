@@ -61,15 +61,17 @@ def weights_fingerprint(model: nn.Module) -> str:
     return digest.hex()
 
 
-def model_fingerprint(model: nn.Module) -> str | None:
+def model_fingerprint(model: nn.Module, weights: str | None = None) -> str | None:
     """The hash of everything that decides a model's outputs, or None when that cannot be known.
+
+    `weights` is the model's `weights_fingerprint` where the caller has it: hashing them is most of the work.
 
     Weights and configuration decide the outputs of library models. A class of a person's own may change its code
     between two runs without either changing; such a model has no fingerprint, and nothing about it is cached.
     """
     if not all(type(module).__module__.split(".")[0] in _LIBRARIES for module in model.modules()):
         return None
-    digest = Digest().add(type(model).__qualname__).add(weights_fingerprint(model)).add(_versions())
+    digest = Digest().add(type(model).__qualname__).add(weights or weights_fingerprint(model)).add(_versions())
     config: Any = getattr(model, "config", None)
     if hasattr(config, "to_dict"):
         settings = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}

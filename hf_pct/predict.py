@@ -91,13 +91,15 @@ def predict(
     lacking = [column for column in keep_columns if column not in rows.dataset.column_names]
     if lacking:
         raise ValueError(f"keep_columns names {lacking}, but the dataset has {', '.join(rows.dataset.column_names)}.")
-    logits = _cached_logits(loaded, rows, batch_size, use_cache, cache_dir, progress)
+    weights = weights_fingerprint(loaded.model)
+    key = model_fingerprint(loaded.model, weights) if use_cache else None
+    logits = _cached_logits(loaded, rows, batch_size, key, cache_dir, progress)
     if logits.shape[1] != len(classes):
         raise ValueError(f"The model gives {logits.shape[1]} logits, but there are {len(classes)} label names.")
     provenance = Provenance(
         model=name or loaded.name,
         revision=loaded.revision,
-        weights=weights_fingerprint(loaded.model),
+        weights=weights,
         dataset=dataset_name or _dataset_name(dataset, rows),
         split=split or (str(rows.dataset.split) if rows.dataset.split else None),
         fingerprint=rows.fingerprint,
@@ -175,12 +177,17 @@ def _batches(loaded: LoadedModel, rows: Rows, batch_size: int, process: int, pro
 
 
 def _cached_logits(
-    loaded: LoadedModel, rows: Rows, batch_size: int, use_cache: bool, cache_dir: str | Path | None, progress: bool
+    loaded: LoadedModel,
+    rows: Rows,
+    batch_size: int,
+    fingerprint: str | None,
+    cache_dir: str | Path | None,
+    progress: bool,
 ) -> np.ndarray:
-    state = PartialState()
-    fingerprint = model_fingerprint(loaded.model) if use_cache else None
+    """Logits kept under what the model and the data hold; a model without a fingerprint is run each time."""
     if fingerprint is None:
         return compute_logits(loaded, rows, batch_size, progress)
+    state = PartialState()
     key = Digest().add([fingerprint, processor_fingerprint(loaded.processor), rows.fingerprint, __version__])
     key.add(getattr(loaded.task, "max_length", None)).add(list(rows.input_columns))
     path = Path(cache_dir or default_cache_dir()) / "predictions" / f"{key.hex()}.safetensors"

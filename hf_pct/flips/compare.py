@@ -118,17 +118,12 @@ def compare_candidates(
     old: Predictions, first: Predictions, second: Predictions, *, cluster: str | None = None, confidence: float = 0.95
 ) -> Difference:
     """NFR of `first` minus NFR of `second`, two candidates against the same old model, with a paired bootstrap."""
-    one, two = compare_rows(old, first), compare_rows(old, second)
+    one, two = pair_predictions(old, first), pair_predictions(old, second)
     order = np.argsort(np.arange(len(old)) if isinstance(one.old_rows, slice) else one.old_rows)
     other = np.argsort(np.arange(len(old)) if isinstance(two.old_rows, slice) else two.old_rows)
     groups = None if cluster is None else AlignedRows(one, np.ones(len(old), bool)).column(cluster)
     flipped = (_broken(one)[order], _broken(two)[other])
     return paired_bootstrap(*flipped, None if groups is None else groups[order], confidence=confidence)
-
-
-def compare_rows(old: Predictions, new: Predictions) -> Pair:
-    """The rows of two models side by side, all of them; for measures of one's own."""
-    return pair_predictions(old, new)
 
 
 def _broken(pair: Pair) -> np.ndarray:

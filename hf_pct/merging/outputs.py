@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from hf_pct.files import current_umask
 
 
 def output_problems(target: Path, needed: int = 0) -> list[str]:
@@ -29,9 +30,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     try:
         yield partial
-        mask = os.umask(0)
-        os.umask(mask)
-        partial.chmod(0o777 & ~mask)  # mkdtemp makes folders that only their owner can read
+        partial.chmod(0o777 & ~current_umask())  # mkdtemp makes folders that only their owner can read
         if target.is_dir():
             target.rmdir()  # empty, or this fails and nothing is lost
         partial.rename(target)
