@@ -119,15 +119,16 @@ def trainer_report(trainer: Any) -> FlipReport:
         )
     trainer.evaluation_loop(trainer.get_eval_dataloader(), "Flips", prediction_loss_only=False)
     output = trainer._raw_output
-    if not isinstance(output.label_ids, tuple):
+    old_part = trainer.source.old
+    if old_part is None or not isinstance(output.label_ids, tuple):
         raise ValueError(
             "There is no old model to measure flips against: pass old_model to the trainer, or report= to push_to_hub."
         )
-    labels, old_answers = (np.asarray(each) for each in output.label_ids)
+    labels, old_answers = (np.asarray(each) for each in output.label_ids[:2])  # the model in service comes first
     logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
     model = trainer.accelerator.unwrap_model(trainer.model)
     names = [model.config.id2label[index] for index in sorted(model.config.id2label)]
-    old_names = list(trainer.source.label_names or names)
+    old_names = list(old_part.label_names or names)
     ids = row_ids(trainer.eval_dataset, labels)
     truth = [names[int(label)] for label in labels]
     # an old answer that is no class of the new model's comes as -1; any removed class will do, it is wrong either way
@@ -177,9 +178,10 @@ def row_ids(dataset: Any, labels: np.ndarray) -> list[Any]:
 
 def _old_origin(trainer: Any) -> Provenance:
     # the old model as an adapter of the model in training has no weights of its own to hash
-    reference = None if trainer.args.old_adapter else trainer.source.reference
+    old = trainer.source.old
+    reference = None if trainer.args.old_adapter else old.reference
     origin = _model_origin(getattr(reference, "model", None))
-    named = trainer.source._named if isinstance(trainer.source._named, str | Path) else origin.model
+    named = old.named.model if isinstance(old.named.model, str | Path) else origin.model
     name = None if named is None else str(named)
     given = trainer.args.old_revision
     return Provenance(model=name, revision=commit_in_cache(name, given) or given, weights=origin.weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from transformers import TrainingArguments
@@ -9,6 +10,7 @@ from transformers import TrainingArguments
 LOWER_IS_BETTER = ("nfr", "relative_nfr")
 METHODS = ("none", "naive", "kd", "fd-kl", "fd-lm", "fd-dynamic")
 REFERENCES = ("auto", "live", "cached")
+TARGETS = ("chain", "radial", "full")
 
 
 @dataclass
@@ -26,6 +28,10 @@ class PCTArguments(TrainingArguments):
     old_adapter: str | None = field(
         default=None,
         metadata={"help": "Name of a PEFT adapter loaded beside the one in training: base plus it is the old model."},
+    )
+    earlier_models: list[str] | None = field(
+        default=None,
+        metadata={"help": "Versions before old_model, the oldest first: flips are counted against them as well."},
     )
     reference: str = field(
         default="auto",
@@ -86,6 +92,11 @@ class PCTArguments(TrainingArguments):
         """Whether any setting holds the weights near the old model's."""
         return any((self.ewc_weight, self.l2_sp_weight, self.prior_weight_decay, self.mixout))
 
+    def one_of(self, name: str, choices: Sequence[str]) -> list[str]:
+        """A problem, if a setting is none of its choices."""
+        value = getattr(self, name)
+        return [] if value in choices else [f"{name}={value!r}: expected one of {', '.join(choices)}"]
+
     def problems(self) -> list[str]:
         """What is wrong with these settings, one line each; subclasses add theirs."""
         problems = [
@@ -95,8 +106,7 @@ class PCTArguments(TrainingArguments):
         ]
         if not 0 <= self.mixout < 1:
             problems.append(f"mixout={self.mixout!r}: expected a probability in [0, 1), at 1 nothing would be trained")
-        if self.reference not in REFERENCES:
-            problems.append(f"reference={self.reference!r}: expected one of {', '.join(REFERENCES)}")
+        problems += self.one_of("reference", REFERENCES)
         if self.reference == "live" and self.cached_views:
             problems.append(f"reference='live' with cached_views={self.cached_views}: choose one of the two")
         if self.prior_weight_decay and self.weight_decay:
@@ -128,11 +138,17 @@ class FocalDistillArguments(PCTArguments):
     )
     temperature: float = field(default=100.0, metadata={"help": "Temperature of the softened outputs (KL distances)."})
     pc_weight: float = field(default=1.0, metadata={"help": "Weight of the whole term beside cross-entropy (lambda)."})
+    targets: str = field(
+        default="chain",
+        metadata={
+            "help": "With several old models: chain is held near the newest, radial near the oldest, full near all.",
+            "choices": TARGETS,
+        },
+    )
 
     def problems(self) -> list[str]:
         problems = super().problems()
-        if self.method not in METHODS:
-            problems.append(f"method={self.method!r}: expected one of {', '.join(METHODS)}")
+        problems += self.one_of("method", METHODS) + self.one_of("targets", TARGETS)
         problems += [
             f"{name}={getattr(self, name)!r}: a weight is a finite number >= 0, the paper's is {paper}"
             for name, paper in (("alpha", 1), ("beta", 5), ("pc_weight", 1))

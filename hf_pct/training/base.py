@@ -1,12 +1,14 @@
 """`PCTrainer`: a `Trainer` that knows the old model.
 
 It obtains reference logits, adds loss terms to cross-entropy, logs each under its own name, reports flips at every
-evaluation and stops when a term diverges. A method is a subclass that says which terms it adds (`reference_loss`).
+evaluation and stops when a term diverges. A method is a subclass that says which references it has, with which loss
+it is held near them (`build_reference_loss`) and how strongly near each (`weigh_references`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,11 +20,12 @@ from ..hub.trainer_push import PushUpdateMixin
 from .anchored import build_anchors
 from .args import PCTArguments
 from .callbacks import TrainerHooks
-from .flip_metrics import FlipMetrics, split_labels
+from .flip_metrics import UNKNOWN, FlipMetrics, split_labels
 from .losses import ReferenceLoss
-from .references import SharedClasses, label_names_of, logits_of
-from .rows import INPUTS, LOGITS, ReferenceCollator
-from .sources import ReferenceSource
+from .reference_part import Named
+from .references import SharedClasses, label_names_of, logits_of, old_versions
+from .rows import LOGITS, ReferenceCollator, is_reference
+from .sources import OLD, ReferenceSource
 from .watch import DivergenceError, LossWatch
 
 
@@ -30,7 +33,8 @@ class PCTrainer(PushUpdateMixin, Trainer):
     """Swap `Trainer` for it, name the old model, keep everything else.
 
     `old_model` is a Hub id, a folder, a module or a loaded model; `args.old_model` and `args.old_adapter` do the same
-    from a command line. Datasets that carry the old model's logits in a column need no old model: pass
+    from a command line. A list of them is a chain of versions, the oldest first: flips are counted against each, and
+    the last is the one in service. Datasets that carry the old model's logits in a column need no old model: pass
     `old_label_names` when its classes are not the new model's. On its own this class trains with cross-entropy, the
     anchors that `args` asks for, and flips in the metrics.
     """
@@ -60,18 +64,21 @@ class PCTrainer(PushUpdateMixin, Trainer):
         # divide again. It decides both by this flag, which for most models is set without being true.
         self.model_accepts_loss_kwargs = True
         self.reference_loss: ReferenceLoss | None = self.build_reference_loss()
-        self.loss_weight = 1.0
-        self.source = ReferenceSource(self, old_model, old_processor, old_label_names)
-        self.shared: SharedClasses | None = self._shared_classes()
+        self.ce_weight = 1.0
+        named = self.name_references(old_model, old_processor, old_label_names)
+        self.reference_weights: dict[str, float] = self.weigh_references(named) if self.reference_loss else {}
+        self.source = ReferenceSource(self, named)
+        self.shared: dict[str, SharedClasses] = {
+            name: SharedClasses(part.label_names or (), label_names_of(self.model), part.named.title)
+            for name, part in self.source.parts.items()
+        }
         self.data_collator = ReferenceCollator(
             self.data_collator, *self.source.own_inputs(), share_raw=not self.args.remove_unused_columns
         )
         self.source.check()
-        known = (
-            None if self.shared is None else self.shared.knows(torch.arange(len(self.shared.shared_of_new))).numpy()
-        )
-        if self.shared is not None:
-            self.shared.to(self.args.device)
+        known = {name: shared.known().numpy() for name, shared in self.shared.items()}
+        for shared in self.shared.values():
+            shared.to(self.args.device)
         self.compute_metrics = FlipMetrics(known, self.compute_metrics)
         self.watch = LossWatch(self.args.divergence_limit)
         self._last_batch: Mapping[str, Any] | None = None
@@ -81,16 +88,38 @@ class PCTrainer(PushUpdateMixin, Trainer):
     # ---- what a method says
 
     def build_reference_loss(self) -> ReferenceLoss | None:
-        """The loss against the reference that this method adds to cross-entropy; none here."""
+        """The loss against a reference that this method adds to cross-entropy; none here."""
         return None
 
-    def loss_terms(self, logits: Tensor, reference_logits: Tensor | None, labels: Tensor) -> dict[str, Tensor]:
-        """The terms whose sum is trained on, by name: cross-entropy, and the method's own term, weighted."""
+    def weigh_references(self, names: Collection[str]) -> dict[str, float]:
+        """How much the loss against each reference counts; one that is not named here is there for flips alone."""
+        return {}
+
+    def name_references(self, old_model: Any, processor: Any, label_names: Any) -> dict[str, Named]:
+        """Every reference by its name: the model in service is `old`, earlier versions are `old_1`, `old_2`, ..."""
+        chain = old_versions(old_model if old_model is not None else self.args.old_model, self.args.earlier_models)
+        earlier = {f"{OLD}_{number}": Named(each) for number, each in enumerate(chain[:-1], start=1)}
+        return {
+            OLD: Named(
+                chain[-1] if chain else None,
+                self.args.old_revision,
+                self.args.old_adapter,
+                processor,
+                label_names,
+                self.args.old_logits_column,
+            ),
+            **{name: replace(named, title=f"the old model {name}") for name, named in earlier.items()},
+        }
+
+    def loss_terms(self, logits: Tensor, references: Mapping[str, Tensor], labels: Tensor) -> dict[str, Tensor]:
+        """The terms whose sum is trained on, by name: cross-entropy, and one for each reference, weighted."""
         smoothing = self.args.label_smoothing_factor
-        terms = {"ce": functional.cross_entropy(logits, labels, label_smoothing=smoothing)}
-        if self.reference_loss is not None and reference_logits is not None and self.shared is not None:
-            new, old, known, right = self.shared(logits, reference_logits, labels)
-            terms[self.reference_loss.name] = self.loss_weight * self.reference_loss(new, old, known, right)
+        terms = {"ce": self.ce_weight * functional.cross_entropy(logits, labels, label_smoothing=smoothing)}
+        loss = self.reference_loss
+        for number, (name, weight) in enumerate(self.reference_weights.items()):
+            if loss is not None and name in references:
+                new, old, known, right = self.shared[name](logits, references[name], labels)
+                terms[loss.name if number == 0 else f"{loss.name}_{name}"] = weight * loss(new, old, known, right)
         return terms
 
     def advice(self, term: str) -> str:
@@ -130,13 +159,12 @@ class PCTrainer(PushUpdateMixin, Trainer):
                 f"The batch has no labels, only {', '.join(inputs)}: expected a column 'label' or 'labels' with the "
                 "index of each row's class. Rename the column, or let the data collator make it."
             )
-        reference = self.source.logits(inputs) if self.reference_loss is not None else None
-        ours = (LOGITS, INPUTS, "labels")
-        logits = logits_of(model(**{key: value for key, value in inputs.items() if key not in ours}))
-        labels = inputs["labels"]
+        references = self.source.logits(inputs, self.reference_weights)
+        own = {key: value for key, value in inputs.items() if key != "labels" and not is_reference(key)}
+        logits, labels = logits_of(model(**own)), inputs["labels"]
         with torch.no_grad():
-            idle = self.loss_terms(torch.zeros_like(logits), reference, labels)
-        return logits, self.loss_terms(logits, reference, labels), idle
+            idle = self.loss_terms(torch.zeros_like(logits), references, labels)
+        return logits, self.loss_terms(logits, references, labels), idle
 
     def _share(self, labels: Tensor, num_items: Tensor | int | None) -> Tensor | float:
         """This batch's part of the optimizer step: its rows over all rows, times the processes that DDP averages."""
@@ -190,25 +218,26 @@ class PCTrainer(PushUpdateMixin, Trainer):
         first = self._signature_columns is None
         super()._set_signature_columns_if_needed()
         if first:
-            self._signature_columns += [LOGITS, self.args.old_logits_column, *self.data_collator.raw]
+            carried = [LOGITS + name for name in self.shared]
+            self._signature_columns += [*carried, self.args.old_logits_column, *self.data_collator.raw]
 
     # ---- evaluation
 
     def prediction_step(
         self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
     ) -> tuple[Tensor | None, Any, Any]:
-        if self.shared is None:
+        if not self.shared:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         inputs = self._prepare_inputs(inputs)
-        reference = self.source.logits(inputs)
-        kept = {key: value for key, value in inputs.items() if key != INPUTS}
-        if reference is not None:
-            kept[LOGITS] = reference
-        if "labels" not in kept:
-            kept.pop(LOGITS, None)
+        references = self.source.logits(inputs)
+        kept = {key: value for key, value in inputs.items() if not is_reference(key)}
+        if "labels" in kept:
+            kept |= {LOGITS + name: value for name, value in references.items()}
         loss, logits, labels = super().prediction_step(model, kept, prediction_loss_only, ignore_keys)
-        if labels is not None and reference is not None:
-            labels = (labels, self.shared.predictions(reference))
+        if labels is not None and references:
+            unknown = torch.full_like(labels, UNKNOWN)
+            labels = (labels, *(self.shared[name].predictions(references[name]) if name in references else unknown
+                                for name in self.shared))  # fmt: skip
         return loss, logits, labels
 
     def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
@@ -251,11 +280,6 @@ class PCTrainer(PushUpdateMixin, Trainer):
         model.train(training)
         good = torch.tensor([int(self.watch.sane(terms, idle))], device=self.args.device)
         return bool(self.accelerator.gather(good).all())
-
-    def _shared_classes(self) -> SharedClasses | None:
-        if self.source.label_names is None:
-            return None
-        return SharedClasses(self.source.label_names, label_names_of(self.model))
 
 
 def _check_single_label(model: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,28 @@ from ..flips.counts import count_flips
 Metrics = dict[str, Any]
 
 
-class FlipMetrics:
-    """`compute_metrics` for a trainer whose label ids are `(labels, old predictions)` where the old model is known.
+UNKNOWN = -2
+"""The answer of a reference that was not asked; -1 is an answer that is no class of the new model's."""
 
-    Flips are counted on rows whose class the old model knows; accuracy is over all rows, and rows of added classes get
-    an accuracy of their own. The caller's own metrics see plain labels, and win where names collide.
+
+class FlipMetrics:
+    """`compute_metrics` for a trainer whose label ids are `(labels, answers of each reference in turn)`.
+
+    `known` has the references in that order, with the classes of the new model that each of them knows. The one called
+    `old` gives `nfr` and its company, another old model the same with its name behind (`nfr_old_1`), anything else its
+    accuracy. Flips are counted on rows whose class the old model knows; accuracy is over all rows, and rows of added
+    classes get an accuracy of their own. The caller's own metrics see plain labels, and win where names collide.
     """
 
-    def __init__(self, known: np.ndarray | None, user: Callable[..., Metrics] | None = None) -> None:
+    def __init__(self, known: Mapping[str, np.ndarray], user: Callable[..., Metrics] | None = None) -> None:
         self.known, self.user = known, user
-        self._pending: list[tuple[np.ndarray, np.ndarray, np.ndarray | None]] = []
+        self._pending: list[tuple[np.ndarray, np.ndarray, list[np.ndarray]]] = []
 
     def __call__(self, prediction: EvalPrediction, compute_result: bool | None = None) -> Metrics:
-        labels, old = split_labels(prediction.label_ids)
+        labels, references = split_labels(prediction.label_ids)
         answers = np.asarray(_numpy(prediction.predictions))
         answers = answers.argmax(-1) if answers.ndim > 1 else answers
-        self._pending.append((answers, _numpy(labels), None if old is None else _numpy(old)))
+        self._pending.append((answers, _numpy(labels), [_numpy(each) for each in references]))
         plain = EvalPrediction(prediction.predictions, labels, prediction.inputs, prediction.losses)
         user: Metrics = {}
         if self.user is not None:
@@ -42,25 +48,35 @@ class FlipMetrics:
         answers = np.concatenate([new for new, _, _ in pending])
         labels = np.concatenate([label for _, label, _ in pending])
         metrics: Metrics = {"accuracy": _mean(answers == labels)}
-        olds = [old for _, _, old in pending if old is not None]
-        if len(olds) < len(pending) or self.known is None:
+        if any(len(references) < len(self.known) for _, _, references in pending):
             return metrics
-        known = self.known[labels]
-        flips = count_flips(np.concatenate(olds)[known], answers[known], labels[known])
-        metrics |= {
-            "nfr": flips.nfr,
-            "pfr": flips.pfr,
-            "relative_nfr": flips.relative_nfr,
-            "old_accuracy": flips.old_accuracy,
-        }
-        if not known.all():
-            metrics["added_accuracy"] = _mean(answers[~known] == labels[~known])
+        for number, (name, classes) in enumerate(self.known.items()):
+            theirs = np.concatenate([references[number] for _, _, references in pending])
+            if (theirs == UNKNOWN).any():
+                continue
+            if not name.startswith("old"):
+                metrics[f"{name}_accuracy"] = _mean(theirs == labels)
+                continue
+            metrics |= _flips(theirs, answers, labels, classes[labels], name.removeprefix("old"))
         return metrics
 
 
-def split_labels(label_ids: Any) -> tuple[Any, Any]:
-    """Labels, and the old model's answers where they came along."""
-    return label_ids if isinstance(label_ids, tuple) else (label_ids, None)
+def _flips(old: np.ndarray, new: np.ndarray, labels: np.ndarray, known: np.ndarray, suffix: str) -> Metrics:
+    flips = count_flips(old[known], new[known], labels[known])
+    metrics: Metrics = {
+        "nfr": flips.nfr,
+        "pfr": flips.pfr,
+        "relative_nfr": flips.relative_nfr,
+        "old_accuracy": flips.old_accuracy,
+    }
+    if not known.all():
+        metrics["added_accuracy"] = _mean(new[~known] == labels[~known])
+    return {f"{name}_old{suffix}" if suffix else name: value for name, value in metrics.items()}
+
+
+def split_labels(label_ids: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Labels, and the references' answers where they came along."""
+    return (label_ids[0], tuple(label_ids[1:])) if isinstance(label_ids, tuple) else (label_ids, ())
 
 
 def _numpy(values: Any) -> np.ndarray:

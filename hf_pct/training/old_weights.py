@@ -16,6 +16,7 @@ from ..merging.heads import head_entries
 from ..merging.interpolate import scale_fisher
 from .references import label_names_of
 from .rows import INPUTS
+from .sources import OLD
 
 if TYPE_CHECKING:
     from .base import PCTrainer
@@ -76,7 +77,7 @@ def fisher_of_old(trainer: PCTrainer, reference: Any, names: Collection[str]) ->
 
     def inputs(rows: list) -> dict[str, Tensor]:
         batch = collate(rows)
-        return reference.accepted(batch.get(INPUTS, batch))
+        return reference.accepted(batch.get(INPUTS, {}).get(OLD, batch))
 
     before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     try:

@@ -140,6 +140,17 @@ def load_reference(
     return ModelReference(loaded.model, names, loaded.name or "the old model", processor or loaded.processor)
 
 
+def old_versions(newest: Any, earlier: Sequence[Any] | None = None) -> list[Any]:
+    """Old models as a list, the oldest first and the one in service last."""
+    chain = list(newest) if isinstance(newest, list | tuple) else [] if newest is None else [newest]
+    if earlier and not chain:
+        raise ValueError(
+            f"earlier_models={list(earlier)} without old_model: name the model in service as old_model, and those "
+            "before it as earlier_models, the oldest first."
+        )
+    return [*(earlier or ()), *chain]
+
+
 def label_names_of(model: nn.Module) -> tuple[str, ...]:
     """The names of a model's classes in the order of its logits, from its config."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -156,12 +167,13 @@ def label_names_of(model: nn.Module) -> tuple[str, ...]:
 class SharedClasses:
     """Two label spaces side by side: cuts logits and labels down to what old and new model both know."""
 
-    def __init__(self, old_names: Sequence[str], new_names: Sequence[str]) -> None:
+    def __init__(self, old_names: Sequence[str], new_names: Sequence[str], title: str = "the old model") -> None:
         self.alignment: LabelAlignment = align_labels(old_names, new_names)
         if not self.alignment.shared:
             raise ValueError(
-                f"The old and the new model share no class: old {_some(old_names)}, new {_some(new_names)}. Classes "
-                "are matched by name: set `id2label` in both configs to the names of the classes."
+                f"{title[0].upper()}{title[1:]} and the new model share no class: old {_some(old_names)}, new "
+                f"{_some(new_names)}. Classes are matched by name: set `id2label` in both configs to the names of the "
+                "classes."
             )
         self.old_index = torch.from_numpy(self.alignment.old_index)
         self.new_index = torch.from_numpy(self.alignment.new_index)
@@ -193,9 +205,9 @@ class SharedClasses:
         """The old model's answers as classes of the new model; -1 for a class that the new model lacks."""
         return self.new_of_old[old_logits.argmax(-1)]
 
-    def knows(self, labels: Tensor) -> Tensor:
-        """Which labels are classes of the old model too."""
-        return self.shared_of_new[labels.clamp_min(0)] != IGNORED
+    def known(self) -> Tensor:
+        """For each class of the new model, whether it is one of the old model too."""
+        return self.shared_of_new != IGNORED
 
 
 def logits_of(outputs: Any) -> Tensor:

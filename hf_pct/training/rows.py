@@ -5,33 +5,46 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-LOGITS = "reference_logits"
-"""Batch entry with the reference's logits, in the reference's own label order."""
+LOGITS = "reference_logits_"
+"""Start of the batch entries with a reference's logits, in its own label order; its name follows."""
 
 INPUTS = "reference_inputs"
-"""Batch entry with the inputs of a live reference that has its own tokenizer or image processor."""
+"""Batch entry with the inputs of live references that have their own tokenizer or image processor, by their names."""
 
 Encode = Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]
 
 
+def is_reference(key: str) -> bool:
+    """Whether a batch entry is there for the references and not for the model."""
+    return key == INPUTS or key.startswith(LOGITS)
+
+
+class Table(Protocol):
+    """One line of logits a row, or a view of a row."""
+
+    def __getitem__(self, line: int) -> np.ndarray: ...
+
+
 class ReferenceRows(Dataset):
-    """A map-style dataset whose rows carry the reference's logits, from a table computed beforehand.
+    """A map-style dataset whose rows carry logits of references, from tables computed beforehand, by reference.
 
     With `views`, a sample has that many fixed augmented views: a view is the dataset's own row, fetched with the
     random number generators set from (seed, row, view), so that it looks the same whenever it is asked for and nothing
-    but its logits needs to be stored. Row `i` shows view `(i + epoch) % views`. The table has one line a view, those
-    of a row side by side.
+    but its logits needs to be stored. Row `i` shows view `(i + epoch) % views`. A table has one line a view, those of
+    a row side by side.
     """
 
-    def __init__(self, dataset: Any, table: np.ndarray | None = None, views: int = 0, seed: int = 0) -> None:
-        self.dataset, self.table, self.views, self.seed = dataset, table, views, seed
+    def __init__(
+        self, dataset: Any, tables: Mapping[str, Table] | None = None, views: int = 0, seed: int = 0
+    ) -> None:
+        self.dataset, self.tables, self.views, self.seed = dataset, dict(tables or {}), views, seed
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that outlive an epoch see it too
 
     def set_epoch(self, epoch: int) -> None:
@@ -52,9 +65,9 @@ class ReferenceRows(Dataset):
             rows = [self.view(line) for line in lines]
         else:
             lines, rows = indices, self._fetch(indices)
-        if self.table is not None:
+        for name, table in self.tables.items():
             for row, line in zip(rows, lines, strict=True):
-                row[LOGITS] = self.table[line]
+                row[LOGITS + name] = table[line]
         return rows
 
     def view(self, line: int) -> dict[str, Any]:
@@ -71,27 +84,30 @@ class ReferenceRows(Dataset):
 class ReferenceCollator:
     """The trainer's collator, kept from seeing what it does not know: reference logits and raw columns.
 
-    Raw columns become `reference_inputs` through the old model's own processor, for a live reference that needs them.
-    With `share_raw` the trainer's collator sees them too: it may well be the one that tokenizes.
+    Raw columns become `reference_inputs` through the encoders of the references that have their own processor, for
+    those whose logits do not come along. With `share_raw` the trainer's collator sees them too: it may well be the one
+    that tokenizes.
     """
 
     def __init__(
         self,
         collate: Callable[[list], Mapping[str, Any]],
         raw: Sequence[str] = (),
-        encode: Encode | None = None,
+        encoders: Mapping[str, Encode] | None = None,
         share_raw: bool = False,
     ) -> None:
-        self.collate, self.raw, self.encode = collate, tuple(raw), encode
-        self.hidden = {LOGITS} if share_raw else {LOGITS, *raw}
+        self.collate, self.raw, self.encoders = collate, tuple(raw), dict(encoders or {})
+        self.hidden = set() if share_raw else set(raw)
 
     def __call__(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-        hidden = self.hidden
+        carried = [key for key in rows[0] if key.startswith(LOGITS)]
+        hidden = self.hidden.union(carried)
         batch = dict(self.collate([{key: value for key, value in row.items() if key not in hidden} for row in rows]))
-        if LOGITS in rows[0]:
-            batch[LOGITS] = torch.from_numpy(np.stack([row[LOGITS] for row in rows]))
-        elif self.encode is not None:
-            batch[INPUTS] = self.encode(rows)
+        for key in carried:
+            batch[key] = torch.from_numpy(np.stack([row[key] for row in rows]))
+        own = {name: encode(rows) for name, encode in self.encoders.items() if LOGITS + name not in carried}
+        if own:
+            batch[INPUTS] = own
         return batch
 
 

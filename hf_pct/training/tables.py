@@ -11,6 +11,8 @@ import logging
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from accelerate.utils import broadcast_object_list
 from torch import Tensor
 
 from ..predict import default_cache_dir
-from .rows import ReferenceRows
+from .rows import ReferenceRows, Table
 
 logger = logging.getLogger(__name__)
 _LAYOUT = 1  # raise it when tables are laid out in another way
@@ -38,58 +40,114 @@ def table_name(*parts: Any) -> str:
     return f"{digest[:32]}.npy"
 
 
+@dataclass(frozen=True)
+class Layout:
+    """What a line of a table holds: every logit, or only the `top_k` largest with the classes they belong to.
+
+    A line of ten values and ten class numbers is fifty times smaller than one of a thousand logits, and is all that a
+    loss over the reference's ten largest logits asks for.
+    """
+
+    width: int
+    top_k: int | None = None
+
+    @property
+    def sparse(self) -> bool:
+        return self.top_k is not None and self.top_k < self.width
+
+    @property
+    def dtype(self) -> np.dtype:
+        if not self.sparse:
+            return np.dtype(np.float32)
+        return np.dtype([("values", np.float32, (self.top_k,)), ("classes", np.int32, (self.top_k,))])
+
+    def shape(self, lines: int) -> tuple[int, ...]:
+        return (lines,) if self.sparse else (lines, self.width)
+
+    def encode(self, logits: np.ndarray) -> np.ndarray:
+        """Lines of the table from rows of logits."""
+        if not self.sparse:
+            return logits
+        lines = np.empty(len(logits), dtype=self.dtype)
+        largest = torch.from_numpy(logits).topk(int(self.top_k or 0), dim=-1)
+        lines["values"], lines["classes"] = largest.values.numpy(), largest.indices.numpy()
+        return lines
+
+    def open(self, lines: np.ndarray) -> Table:
+        return SparseTable(lines, self.width) if self.sparse else lines
+
+
+class SparseTable:
+    """Lines of largest logits, read as rows of all of them; what was not kept is minus infinity."""
+
+    def __init__(self, lines: np.ndarray, width: int) -> None:
+        self.lines, self.width = lines, width
+
+    def __getitem__(self, line: int) -> np.ndarray:
+        kept = self.lines[line]
+        row = np.full(self.width, -np.inf, dtype=np.float32)
+        row[kept["classes"]] = kept["values"]
+        return row
+
+
 def load_or_compute(
-    path: Path | None, rows: ReferenceRows, width: int, logits: Callable[[list[Mapping[str, Any]]], Tensor], batch: int
-) -> np.ndarray:
+    path: Path | None,
+    rows: ReferenceRows,
+    layout: Layout,
+    logits: Callable[[list[Mapping[str, Any]]], Tensor],
+    batch: int,
+    what: str = "The output of the old model",
+) -> Table:
     """The table at `path`; computed first, each process of a machine its share of the rows, when it is not there.
 
     Without a path (a dataset that cannot be identified) the table is computed for this run only, in memory.
     """
     state = PartialState()
     lines = len(rows) * max(rows.views, 1)
+    fill = partial(_fill, rows=rows, layout=layout, logits=logits, batch=batch, what=what)
     if path is None:
-        table = np.empty((lines, width), dtype=np.float32)
-        _fill(table, range(lines), rows, logits, batch)
-        return table
+        table = np.empty(layout.shape(lines), dtype=layout.dtype)
+        fill(table, range(lines))
+        return layout.open(table)
     if not _everywhere(path.exists(), state):
-        _compute(path, (lines, width), rows, logits, batch, state)
+        _compute(path, lines, layout, fill, state)
     table = np.load(path, mmap_mode="r", allow_pickle=False)
-    if table.shape != (lines, width):
+    if (table.shape, table.dtype) != (layout.shape(lines), layout.dtype):
         raise ValueError(
-            f"The cached reference logits in {path} have shape {table.shape}, expected {(lines, width)}. "
+            f"The cached reference logits in {path} have shape {table.shape}, expected {layout.shape(lines)}. "
             "Delete that file and run again."
         )
-    return table
+    return layout.open(table)
 
 
-def _compute(
-    path: Path, shape: tuple[int, int], rows: ReferenceRows, logits: Callable, batch: int, state: PartialState
-) -> None:
+def _compute(path: Path, lines: int, layout: Layout, fill: Callable, state: PartialState) -> None:
     """Fill a file under a name that no run looks for, and give it its own name when every process is done."""
     token = broadcast_object_list([uuid.uuid4().hex])[0] if state.num_processes > 1 else uuid.uuid4().hex
-    partial = path.with_name(f".{path.name}.{token}.partial")
+    unfinished = path.with_name(f".{path.name}.{token}.partial")
     if state.is_local_main_process:
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape).flush()
+        np.lib.format.open_memmap(unfinished, mode="w+", dtype=layout.dtype, shape=layout.shape(lines)).flush()
     state.wait_for_everyone()
     try:
-        table = np.load(partial, mmap_mode="r+")
+        table = np.load(unfinished, mmap_mode="r+")
         workers = int(os.environ.get("LOCAL_WORLD_SIZE", state.num_processes))
-        bounds = np.linspace(0, shape[0], workers + 1).astype(int)
+        bounds = np.linspace(0, lines, workers + 1).astype(int)
         share = range(bounds[state.local_process_index], bounds[state.local_process_index + 1])
-        _fill(table, share, rows, logits, batch)
+        fill(table, share)
         table.flush()
         state.wait_for_everyone()
         if state.is_local_main_process:
-            os.replace(partial, path)
-            logger.info("Reference logits of %d rows written to %s", shape[0], path)
+            os.replace(unfinished, path)
+            logger.info("Reference logits of %d rows written to %s", lines, path)
         state.wait_for_everyone()
     finally:
         if state.is_local_main_process:
-            partial.unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
 
 
-def _fill(table: np.ndarray, lines: range, rows: ReferenceRows, logits: Callable, batch: int) -> None:
+def _fill(
+    table: np.ndarray, lines: range, *, rows: ReferenceRows, layout: Layout, logits: Callable, batch: int, what: str
+) -> None:
     from tqdm.auto import tqdm
 
     starts = range(lines.start, lines.stop, batch)
@@ -98,8 +156,8 @@ def _fill(table: np.ndarray, lines: range, rows: ReferenceRows, logits: Callable
         block = range(start, min(start + batch, lines.stop))
         fetched = [rows.view(line) for line in block] if rows.views else rows.__getitems__(list(block))
         values = logits(fetched).float().cpu().numpy()
-        check_logits(values, table.shape[1], "The old model's output", first_row=start)
-        table[block.start : block.stop] = values
+        check_logits(values, layout.width, what, first_row=start)
+        table[block.start : block.stop] = layout.encode(values)
 
 
 def column_table(dataset: Any, column: str, width: int) -> np.ndarray:

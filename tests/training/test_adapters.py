@@ -60,7 +60,7 @@ def test_the_adapter_reference_is_the_model_with_that_adapter(tmp_path):
     run = trainer(tmp_path, model=model, old_model=None, old_adapter="old")
     batch = {"input_ids": torch.tensor([[2, 3, 4]]), "attention_mask": torch.ones(1, 3, dtype=torch.long)}
     before = {name: value.requires_grad for name, value in model.named_parameters()}
-    seen = run.source.logits(batch)
+    seen = run.source.logits(batch)["old"]
     model.eval()
     with torch.no_grad():
         own = model(**batch).logits

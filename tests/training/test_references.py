@@ -226,7 +226,7 @@ def test_added_classes_get_cross_entropy_only(tmp_path, method):
     names = [*NAMES, "new one"]
     data = texts(48, classes=5)
     run = trainer(tmp_path, model=bert(seed=1, names=names), train=data, eval_dataset=data, method=method)
-    terms = run.loss_terms(torch.randn(3, 5), torch.randn(3, 4), torch.tensor([4, 4, 4]))
+    terms = run.loss_terms(torch.randn(3, 5), {"old": torch.randn(3, 4)}, torch.tensor([4, 4, 4]))
     assert terms[run.reference_loss.name] == 0
     assert terms["ce"] > 0
     run.train()
@@ -266,8 +266,8 @@ def test_an_old_model_of_another_architecture_with_its_own_tokenizer(tmp_path):
 
 def test_rows_carry_their_own_line():
     table = np.arange(48 * 4, dtype=np.float32).reshape(48, 4)
-    rows = ReferenceRows(texts(), table)
-    assert [row[LOGITS][0] for row in rows.__getitems__([3, 0, 7])] == [12.0, 0.0, 28.0]
+    rows = ReferenceRows(texts(), {"old": table})
+    assert [row[LOGITS + "old"][0] for row in rows.__getitems__([3, 0, 7])] == [12.0, 0.0, 28.0]
     assert isinstance(rows.dataset, datasets.Dataset)
 
 
@@ -285,7 +285,7 @@ def test_plain_training_never_runs_the_old_model(tmp_path, monkeypatch):
     """With no distillation the old model is there for flips alone: once over the evaluation set, and never again."""
     run = trainer(tmp_path, method="none", eval_dataset=texts(16, seed=5), eval_strategy="epoch", num_train_epochs=3)
     calls = []
-    plain = run.source.reference.logits
-    monkeypatch.setattr(run.source.reference, "logits", lambda inputs: (calls.append(1), plain(inputs))[1])
+    plain = run.source.old.reference.logits
+    monkeypatch.setattr(run.source.old.reference, "logits", lambda inputs: (calls.append(1), plain(inputs))[1])
     run.train()
     assert len(calls) == 1

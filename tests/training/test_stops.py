@@ -36,7 +36,7 @@ def test_a_narrower_column_is_fine_when_its_classes_are_named(tmp_path):
     data = texts(16).add_column("old_logits", [[1.0, 0.0]] * 16)
     run = trainer(tmp_path, train=data, old_model=None, old_label_names=NAMES[:2])
     run.train()
-    assert run.shared.alignment.added == tuple(NAMES[2:])
+    assert run.shared["old"].alignment.added == tuple(NAMES[2:])
 
 
 def test_nan_in_a_column(tmp_path):
@@ -49,7 +49,7 @@ def test_nan_in_a_column(tmp_path):
 def test_an_old_model_that_answers_nan(tmp_path):
     old = bert(seed=2)
     old.classifier.bias.data[0] = float("nan")
-    with pytest.raises(ValueError, match="The old model's output has NaN"):
+    with pytest.raises(ValueError, match="The output of the old model has NaN"):
         trainer(tmp_path, old_model=old).train()
     assert not list((tmp_path / "cache").iterdir())
 
@@ -75,7 +75,7 @@ def test_another_tokenizer_without_raw_text(tmp_path):
 def test_another_tokenizer_with_raw_text_is_used_by_itself(tmp_path):
     other = tokenizer(("some", "other", "words"))
     run = trainer(tmp_path, old_model=roberta(), old_processor=other, processing_class=tokenizer())
-    assert run.source.encoder.columns == ("text",)
+    assert run.source.old.encoder.columns == ("text",)
     run.train()
 
 
