@@ -12,11 +12,14 @@ from ._lazy import lazy_names
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .ensembles.mean import Ensemble as Ensemble
+    from .flips.centric import most_centric as most_centric
     from .flips.chain import compare_chain as compare_chain
     from .flips.compare import compare as compare
     from .flips.compare import compare_candidates as compare_candidates
     from .flips.counts import FlipCounts as FlipCounts
     from .flips.counts import count_flips as count_flips
+    from .flips.ensemble import mean_predictions as mean_predictions
     from .flips.errors import NotComparableError as NotComparableError
     from .flips.gate import GateConfig as GateConfig
     from .flips.gate import GateResult as GateResult
@@ -30,18 +33,23 @@ if TYPE_CHECKING:
     from .merging.merger import BCWIMerger as BCWIMerger
     from .metrics import metric_path as metric_path
     from .predict import predict as predict
+    from .training.args import ELODIArguments as ELODIArguments
     from .training.args import FocalDistillArguments as FocalDistillArguments
     from .training.args import PCTArguments as PCTArguments
     from .training.base import PCTrainer as PCTrainer
+    from .training.elodi import ELODITrainer as ELODITrainer
     from .training.focal_distill import FocalDistillTrainer as FocalDistillTrainer
 
 # where each public name lives
 _HOMES = {
+    "Ensemble": "ensembles.mean",
+    "most_centric": "flips.centric",
     "compare_chain": "flips.chain",
     "compare": "flips.compare",
     "compare_candidates": "flips.compare",
     "FlipCounts": "flips.counts",
     "count_flips": "flips.counts",
+    "mean_predictions": "flips.ensemble",
     "NotComparableError": "flips.errors",
     "GateConfig": "flips.gate",
     "GateResult": "flips.gate",
@@ -53,6 +61,8 @@ _HOMES = {
     "verify": "hub.verify",
     "BCWIArguments": "merging.args",
     "BCWIMerger": "merging.merger",
+    "ELODIArguments": "training.args",
+    "ELODITrainer": "training.elodi",
     "FocalDistillArguments": "training.args",
     "FocalDistillTrainer": "training.focal_distill",
     "PCTArguments": "training.args",

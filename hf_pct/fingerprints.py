@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from ._version import __version__
+
 _LIBRARIES = {"torch", "transformers", "timm", "peft"}
 
 
 class Digest:
-    ""
-
     """A hash that is fed values instead of bytes; each goes in with its kind and length, so nothing runs together."""
 
     def __init__(self) -> None:
@@ -54,9 +54,10 @@ def _tensor_bytes(tensor: torch.Tensor) -> memoryview:
 
 
 def weights_fingerprint(model: nn.Module) -> str:
-    """The hash of a model's weights and buffers."""
+    """The hash of a model's weights and buffers; an ensemble of adapters says itself which of them count."""
     digest = Digest()
-    for name, tensor in sorted(model.state_dict().items()):
+    state: Any = getattr(model, "hashed_weights", model.state_dict)()
+    for name, tensor in sorted(state.items()):
         digest.add(name).add(tensor)
     return digest.hex()
 
@@ -69,16 +70,37 @@ def model_fingerprint(model: nn.Module, weights: str | None = None) -> str | Non
     Weights and configuration decide the outputs of library models. A class of a person's own may change its code
     between two runs without either changing; such a model has no fingerprint, and nothing about it is cached.
     """
-    if not all(type(module).__module__.split(".")[0] in _LIBRARIES for module in model.modules()):
+    if not all(_is_of_a_library(type(module).__module__) for module in model.modules()):
         return None
     digest = Digest().add(type(model).__qualname__).add(weights or weights_fingerprint(model)).add(_versions())
+    digest.add(_settings(model))
+    if hasattr(model, "member_logits"):
+        digest.add(__version__).add([(type(member).__qualname__, _settings(member)) for member in model.members])
+    return digest.hex()
+
+
+def _is_of_a_library(module: str) -> bool:
+    return module.split(".")[0] in _LIBRARIES or module.startswith("hf_pct.ensembles.")
+
+
+def _settings(model: nn.Module) -> str:
     config: Any = getattr(model, "config", None)
     if hasattr(config, "to_dict"):
         settings = {key: value for key, value in config.to_dict().items() if not key.startswith("_")}
-        digest.add(json.dumps(settings, sort_keys=True, default=str))
-    else:
-        digest.add(str(model))  # the layers and their settings, as PyTorch prints them
-    return digest.hex()
+        if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+            settings["adapters"] = _adapter_settings(model)
+        return json.dumps(settings, sort_keys=True, default=str)
+    return str(model)  # the layers and their settings, as PyTorch prints them
+
+
+def _adapter_settings(model: Any) -> list[Any]:
+    """What a PEFT model's answers depend on beside its weights: the active adapters, and their scale in each layer."""
+    layers = [
+        (name, layer.scaling, layer.disable_adapters)
+        for name, layer in model.named_modules()
+        if isinstance(getattr(layer, "scaling", None), dict)
+    ]
+    return [model.active_adapters, layers]
 
 
 def processor_fingerprint(processor: Any) -> str:

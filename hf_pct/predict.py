@@ -56,7 +56,7 @@ def predict(
     """Run a classifier over a dataset. Under `accelerate launch` the work is shared, and every process gets the table.
 
     Args:
-        model: a Hub id, a folder, a transformers classifier or a timm model.
+        model: a Hub id, a folder, a transformers classifier, a timm model or an `Ensemble` of them.
         dataset: a `datasets.Dataset`, rows, columns, a file or folder, or a Hub id (then with `split`).
         split: which split of a dataset that is given by name.
         processor: the tokenizer or image processor, when it is not saved with the model.

@@ -1,9 +1,12 @@
 """Text and image classification behind one face: Auto classes, processor, collating, in one place for both.
 
 Everything that differs between a RoBERTa intent classifier and a timm image model is in this file. The rest of the kit
-asks a `LoadedModel` for its `task` and does not know which it is.
+asks a `LoadedModel` for its `task` and does not know which it is. Several models that answer as one are in
+`ensembles/`; here their folder is recognised, and little else is known of them.
 """
 
+import inspect
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATIO
 
 from .revisions import commit_in_cache
 
+ENSEMBLE_FILE = "pct_ensemble.json"
 _PICKLED = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
 
@@ -82,9 +86,7 @@ class LoadedModel:
 
     def logits(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         """The model's outputs for one collated batch."""
-        if isinstance(self.model, PreTrainedModel) or hasattr(self.model, "base_model"):
-            return self.model(**batch).logits
-        return self.model(batch["pixel_values"])
+        return ask(self.model, batch)
 
 
 def load_model(
@@ -98,7 +100,8 @@ def load_model(
 ) -> LoadedModel:
     """A classifier from a Hub id, a folder, or a module: transformers text and image models, timm wrapped or raw.
 
-    Weights are read from safetensors only, and code from a repository is never run.
+    An `Ensemble`, or the folder that `save_ensemble` wrote, is a model like any other. Weights are read from
+    safetensors only, and code from a repository is never run.
 
     Args:
         model: a Hub id, a folder, a transformers model, or a timm model.
@@ -112,19 +115,80 @@ def load_model(
     if isinstance(model, nn.Module):
         return _wrap_module(model, processor, max_length, label_names)
     name = str(model)
-    config = _load_config(name, revision)
+    if (Path(name) / ENSEMBLE_FILE).is_file() and not (Path(name) / "config.json").is_file():
+        from .ensembles.folders import load_ensemble
+
+        return load_ensemble(name, processor=processor, max_length=max_length, label_names=label_names, dtype=dtype)
+    module, revision, _ = load_weights(name, revision, dtype)
+    loaded = _wrap_module(module, processor or name, max_length, label_names, revision)
+    return LoadedModel(module, loaded.task, loaded.processor, loaded.label_names, name, revision)
+
+
+def load_weights(
+    name: str,
+    revision: str | None = None,
+    dtype: torch.dtype = torch.float32,
+    label_names: Sequence[str] | None = None,
+) -> tuple[nn.Module, str | None, set[str]]:
+    """A transformers model, the commit it is of, and the weights that its files lack or have in another size.
+
+    With `label_names` it gets a head for these classes: what a base model is given before its adapters.
+    """
+    config = load_config(name, revision)
     revision = commit_in_cache(name, revision) or revision  # weights and tokenizer of the same commit as the config
     _refuse_pickled(Path(name))
-    auto: Any = AutoModelForImageClassification if _is_image_config(config) else AutoModelForSequenceClassification
+    auto: Any = AutoModelForImageClassification if is_image_config(config) else AutoModelForSequenceClassification
+    options: dict[str, Any] = {"revision": revision, "use_safetensors": True, "dtype": dtype}
+    if label_names is not None:
+        config.id2label = dict(enumerate(label_names))
+        config.label2id = {label: index for index, label in enumerate(label_names)}
+        options |= {"config": config, "ignore_mismatched_sizes": True}
     try:
-        module = auto.from_pretrained(name, revision=revision, use_safetensors=True, dtype=dtype)
+        module, loading = auto.from_pretrained(name, output_loading_info=True, **options)
     except (OSError, ValueError, SafetensorError) as error:
         raise ValueError(
             f"The weights of {name} cannot be loaded from safetensors: {str(error).splitlines()[0]} Expected a "
             "complete model.safetensors; pickled weights are refused because loading them can run any code."
         ) from error
-    loaded = _wrap_module(module, processor or name, max_length, label_names, revision)
-    return LoadedModel(module, loaded.task, loaded.processor, loaded.label_names, name, revision)
+    other_size = {entry[0] for entry in loading["mismatched_keys"]}
+    return module, revision, {*loading["missing_keys"], *other_size}
+
+
+def stated_labels(model: nn.Module) -> tuple[str, ...] | None:
+    """The classes that a model says it has, in the order of its logits."""
+    if is_raw_timm(model):
+        names = (getattr(model, "pretrained_cfg", None) or {}).get("label_names")
+        return tuple(names) if names else None
+    names = getattr(getattr(model, "config", None), "id2label", None)
+    return tuple(str(names[index]) for index in sorted(names, key=int)) if names else None
+
+
+def accepted_inputs(model: Any) -> set[str]:
+    """The inputs that a model's forward names, labels aside; an ensemble also takes what any of its members takes."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    names = set(inspect.signature(base.forward).parameters) - {"labels"}
+    members = model.members if hasattr(model, "member_logits") else ()
+    return names.union(*(accepted_inputs(member) for member in members))
+
+
+def ask(model: nn.Module, inputs: Mapping[str, Any]) -> torch.Tensor:
+    """A classifier's logits for a batch, which may hold more inputs than its forward names."""
+    names = accepted_inputs(model)
+    known = {name: value for name, value in inputs.items() if name in names}
+    if known:
+        return logits_of(model(**known))
+    if "pixel_values" in inputs:  # a bare timm model names its input `x`
+        return logits_of(model(inputs["pixel_values"]))
+    return logits_of(model(**inputs))  # a wrapper that names nothing and passes everything on
+
+
+def logits_of(outputs: Any) -> torch.Tensor:
+    """The logits in whatever a classifier returns."""
+    if isinstance(outputs, torch.Tensor):
+        return outputs
+    if isinstance(outputs, Mapping):
+        return outputs["logits"]
+    return outputs.logits if hasattr(outputs, "logits") else outputs[0]
 
 
 def _wrap_module(
@@ -134,9 +198,11 @@ def _wrap_module(
     label_names: list[str] | tuple[str, ...] | None,
     revision: str | None = None,
 ) -> LoadedModel:
+    if hasattr(model, "member_logits"):
+        return model.loaded(processor, max_length, label_names)
     config: Any = getattr(model, "config", None)
-    if hasattr(model, "pretrained_cfg") and not isinstance(model, PreTrainedModel):
-        names = label_names or (model.pretrained_cfg or {}).get("label_names")
+    if is_raw_timm(model):
+        names = label_names or stated_labels(model)
         transform, mode = _timm_transform(model)
         return LoadedModel(model, ImageTask(transform, mode), transform, tuple(names) if names else None)
     if not hasattr(config, "id2label"):
@@ -145,15 +211,16 @@ def _wrap_module(
             "feed it. Pass a Hub id, a folder, a transformers ...ForSequenceClassification or "
             "...ForImageClassification, or timm.create_model(...)."
         )
-    names = tuple(label_names or (config.id2label[index] for index in sorted(config.id2label)))
-    image = _is_image_config(config)
+    names = tuple(label_names or stated_labels(model) or ())
+    image = is_image_config(config)
     processor = _load_processor(processor or getattr(config, "_name_or_path", None), image, revision, model)
     task: Task = _image_task(processor) if image else TextTask(processor, _limit(processor, config, max_length))
     name = getattr(config, "_name_or_path", None) or None
     return LoadedModel(model, task, processor, names, name, commit_in_cache(name))
 
 
-def _load_config(name: str, revision: str | None) -> Any:
+def load_config(name: str, revision: str | None = None) -> Any:
+    """A model's config from a folder or the Hub; no code from a repository is run."""
     try:
         return AutoConfig.from_pretrained(name, revision=revision)
     except (OSError, ValueError) as error:
@@ -197,7 +264,13 @@ def _timm_transform(model: nn.Module) -> tuple[Any, str]:
     return create_transform(**settings, is_training=False), "L" if settings["input_size"][0] == 1 else "RGB"
 
 
-def _is_image_config(config: Any) -> bool:
+def is_raw_timm(model: Any) -> bool:
+    """A timm model as timm makes it, without the transformers wrapper."""
+    return hasattr(model, "pretrained_cfg") and not isinstance(model, PreTrainedModel)
+
+
+def is_image_config(config: Any) -> bool:
+    """Whether a config is of an image classifier, and not of a text classifier."""
     named = (getattr(config, "architectures", None) or [""])[0]
     if named.endswith("ForSequenceClassification"):
         return False

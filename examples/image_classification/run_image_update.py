@@ -4,7 +4,8 @@
         --train_file train.parquet --validation_file test.parquet --output_dir ./v2
 
 Trains from scratch (`--timm_architecture`, with timm's own initial weights) or from a model (`--model_name_or_path`).
-The old model sees the same augmented images as the new one; `--cached_views 4` computes its answers to four fixed
+With `elodi.yaml` (or `--method elodi`) several members are trained first, and then the new model near their mean.
+The old model, or the ensemble, sees the same augmented images as the new one; `--cached_views 4` computes its answers to four fixed
 views of each image once instead. Leaves the model, both models' predictions and the flip report in `--output_dir`.
 """
 
@@ -13,11 +14,20 @@ from typing import Any
 
 import torch
 from torchvision.transforms import v2
-from transformers import AutoConfig, AutoImageProcessor, AutoModelForImageClassification, set_seed
+from transformers import AutoImageProcessor, AutoModelForImageClassification, set_seed
 
 from hf_pct.tasks import load_model
-from hf_pct.training import FocalDistillArguments, FocalDistillTrainer
-from hf_pct.training.script import DataArguments, label_names, parse_arguments, train_and_measure, with_label_ids
+from hf_pct.training import ELODITrainer, FocalDistillTrainer, PCTrainer
+from hf_pct.training.script import (
+    DataArguments,
+    UpdateArguments,
+    label_list,
+    label_names,
+    parse_arguments,
+    train_and_measure,
+    update_trainer,
+    with_label_ids,
+)
 from hf_pct.training.timm_models import timm_classifier
 
 
@@ -32,28 +42,39 @@ class ImageArguments(DataArguments):
     lr_drop_every: int = field(default=0, metadata={"help": "Divide the learning rate by ten every so many epochs."})
 
 
-class StepTrainer(FocalDistillTrainer):
-    """With the schedule of the paper, which transformers does not have: a tenth of the rate every n epochs."""
+class StepSchedule:
+    """Before a trainer: the schedule of the papers, which transformers does not have, a tenth of the rate every n epochs."""
 
     drop_every = 0
 
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
-        if not self.drop_every or self.lr_scheduler is not None:
-            return super().create_scheduler(num_training_steps, optimizer)
-        steps = max(round(num_training_steps / self.args.num_train_epochs * self.drop_every), 1)
-        self.lr_scheduler = torch.optim.lr_scheduler.StepLR(optimizer or self.optimizer, steps, gamma=0.1)
-        self._created_lr_scheduler = True
-        return self.lr_scheduler
+        trainer: Any = self
+        if not self.drop_every or trainer.lr_scheduler is not None:
+            return super().create_scheduler(num_training_steps, optimizer)  # type: ignore[misc]
+        steps = max(round(num_training_steps / trainer.args.num_train_epochs * self.drop_every), 1)
+        trainer.lr_scheduler = torch.optim.lr_scheduler.StepLR(optimizer or trainer.optimizer, steps, gamma=0.1)
+        trainer._created_lr_scheduler = True
+        return trainer.lr_scheduler
+
+
+class StepFocal(StepSchedule, FocalDistillTrainer): ...
+
+
+class StepMember(StepSchedule, PCTrainer): ...
+
+
+class StepELODI(StepSchedule, ELODITrainer):
+    member_trainer_class = StepMember
 
 
 def main() -> None:
-    data, args = parse_arguments([ImageArguments, FocalDistillArguments])
+    data, args = parse_arguments([ImageArguments, UpdateArguments])
     args.remove_unused_columns = False  # the transform makes the columns
     train, held_out = data.load()
-    old_names = label_list(args.old_model, args.old_revision) if args.old_model else []
+    old_names = label_list(args.old_model, args.old_revision)
     names = label_names(train, held_out, data.label_column_name, old_names)
     set_seed(args.seed)
-    model, processor = new_model(data, names)
+    model, processor = new_model(data, names)  # for its processor; the trainer makes its own
     plain = load_model(model, processor=processor).task.transform  # what `hf-pct predict` will do too
     augment = augmentation(data)
 
@@ -65,10 +86,12 @@ def main() -> None:
 
         return apply
 
-    StepTrainer.drop_every = data.lr_drop_every
-    trainer = StepTrainer(
-        model,
+    StepSchedule.drop_every = data.lr_drop_every
+    trainer = update_trainer(
+        lambda: new_model(data, names)[0],
         args,
+        StepFocal,
+        StepELODI,
         train_dataset=with_label_ids(train, data.label_column_name, names).with_transform(transform(True)),
         eval_dataset=with_label_ids(held_out, data.label_column_name, names).with_transform(transform(False)),
         data_collator=collate,
@@ -108,12 +131,6 @@ def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
         "pixel_values": torch.stack([row["pixel_values"] for row in rows]),
         "labels": torch.tensor([row["labels"] for row in rows]),
     }
-
-
-def label_list(model: str, revision: str | None) -> list[str]:
-    """A model's classes in the order of its logits, from its config alone."""
-    names = AutoConfig.from_pretrained(model, revision=revision).id2label
-    return [names[index] for index in sorted(names)]
 
 
 if __name__ == "__main__":

@@ -3,16 +3,26 @@
     accelerate launch run_text_update.py fd_lm.yaml --old_model ./intents-v1 --model_name_or_path ./intents-v1 \
         --train_file train.jsonl --validation_file test.jsonl --output_dir ./intents-v2
 
-Trains, counts flips on the validation rows at every evaluation, and leaves the model, both models' predictions and the
+With `elodi.yaml` (or `--method elodi`) several members are trained first, into `--output_dir`/members, and then the
+new model near their mean; `--spread_members` gives each process members of its own. Trains, counts flips on the validation rows at every evaluation, and leaves the model, both models' predictions and the
 flip report in `--output_dir`. Argument names are those of transformers' own examples; every flag may come from YAML.
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding
 
-from hf_pct.training import FocalDistillArguments, FocalDistillTrainer
-from hf_pct.training.script import DataArguments, label_names, parse_arguments, train_and_measure, with_label_ids
+from hf_pct.training.script import (
+    DataArguments,
+    UpdateArguments,
+    label_list,
+    label_names,
+    parse_arguments,
+    train_and_measure,
+    update_trainer,
+    with_label_ids,
+)
 
 
 @dataclass
@@ -25,18 +35,20 @@ class TextArguments(DataArguments):
 
 
 def main() -> None:
-    data, args = parse_arguments([TextArguments, FocalDistillArguments])
+    data, args = parse_arguments([TextArguments, UpdateArguments])
     train, held_out = data.load()
-    old_names = label_list(args.old_model, args.old_revision) if args.old_model else []
+    old_names = label_list(args.old_model, args.old_revision)
     names = label_names(train, held_out, data.label_column_name, old_names)
     tokenizer = AutoTokenizer.from_pretrained(data.model_name_or_path)
-    model = AutoModelForSequenceClassification.from_pretrained(
-        data.model_name_or_path,
-        use_safetensors=True,
-        ignore_mismatched_sizes=True,  # a head with other classes is made anew
-        id2label=dict(enumerate(names)),
-        label2id={name: index for index, name in enumerate(names)},
-    )
+
+    def new_model() -> Any:
+        return AutoModelForSequenceClassification.from_pretrained(
+            data.model_name_or_path,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,  # a head with other classes is made anew
+            id2label=dict(enumerate(names)),
+            label2id={name: index for index, name in enumerate(names)},
+        )
 
     def tokenize(batch: dict) -> dict:
         return dict(tokenizer(batch[data.text_column_name], truncation=True, max_length=data.max_seq_length))
@@ -50,8 +62,8 @@ def main() -> None:
         ]
     if args.reference_columns is None and data.text_column_name != "text":
         prepared = [rows.rename_column(data.text_column_name, "text") for rows in prepared]
-    trainer = FocalDistillTrainer(
-        model,
+    trainer = update_trainer(
+        new_model,
         args,
         train_dataset=prepared[0],
         eval_dataset=prepared[1],
@@ -60,12 +72,6 @@ def main() -> None:
     )
     columns = {"input_column": data.text_column_name, "label_column": data.label_column_name}
     train_and_measure(trainer, tokenizer, held_out, max_length=data.max_seq_length, **columns)
-
-
-def label_list(model: str, revision: str | None) -> list[str]:
-    """A model's classes in the order of its logits, from its config alone."""
-    names = AutoConfig.from_pretrained(model, revision=revision).id2label
-    return [names[index] for index in sorted(names)]
 
 
 if __name__ == "__main__":

@@ -50,23 +50,27 @@ def pair_figures(
     groups = {"negative flips": broken, "other rows": ~broken}
     norms, unsure = displacement_norms(old_logits, new_logits, classes), entropy(old_logits)
     figures: dict[str, dict[str, Any]] = {
-        "displacement_histogram": {"norms": _by_group(norms, groups)},
-        "uncertainty_histograms": {"values": _by_group(unsure, groups), "unit": "entropy of the old model, nats"},
+        "displacement_histogram": {"norms": thinned_by_group(norms, groups)},
+        "uncertainty_histograms": {
+            "values": thinned_by_group(unsure, groups),
+            "unit": "entropy of the old model, nats",
+        },
     }
     known = broken & (new_answers_in_old >= 0)
     if known.any():
         ranks = answer_ranks(old_logits[known], new_answers_in_old[known])
-        figures["rank_histogram"] = {"ranks": {"negative flips": [int(rank) for rank in _thin(ranks)]}}
+        figures["rank_histogram"] = {"ranks": {"negative flips": [int(rank) for rank in thin(ranks)]}}
     return figures
 
 
-def _by_group(values: np.ndarray, groups: dict[str, np.ndarray]) -> dict[str, list[float]]:
-    return {name: [round(float(v), 4) for v in _thin(values[rows])] for name, rows in groups.items() if rows.any()}
+def thinned_by_group(values: np.ndarray, groups: dict[str, np.ndarray]) -> dict[str, list[float]]:
+    """The values of each group of rows as a report keeps them; a group without rows is left out."""
+    return {name: [round(float(v), 4) for v in thin(values[rows])] for name, rows in groups.items() if rows.any()}
 
 
-def _thin(values: np.ndarray) -> np.ndarray:
+def thin(values: np.ndarray, most: int = MOST_POINTS) -> np.ndarray:
     """All values in order, or as many evenly spaced quantiles: either gives the same histogram."""
     ordered = np.sort(values)
-    if len(ordered) <= MOST_POINTS:
+    if len(ordered) <= most:
         return ordered
-    return ordered[np.linspace(0, len(ordered) - 1, MOST_POINTS).round().astype(int)]
+    return ordered[np.linspace(0, len(ordered) - 1, most).round().astype(int)]

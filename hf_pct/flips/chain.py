@@ -16,6 +16,7 @@ import numpy as np
 from ..files import write_text
 from .counts import count_flips
 from .markdown import escape, percent, table
+from .members import table_names
 from .pairing import Pair, pair_predictions
 from .predictions import Predictions
 
@@ -97,7 +98,7 @@ def compare_chain(
     """
     if len(versions) < 2:
         raise ValueError(f"Got {len(versions)} versions, expected at least two, the oldest first.")
-    labels = _names(versions, names)
+    labels = table_names(versions, names, "version", "v")
     known = {name for version in versions for name in version.label_names or version.vocabulary}
     pairs = [[pair_predictions(old, new, allow_partial, known) for new in versions] for old in versions]
     common, right = _common_rows(pairs[0])
@@ -137,13 +138,3 @@ def _common_rows(pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:
         present &= here
         right[number, pair.old_rows] = pair.new_answers == pair.labels
     return np.flatnonzero(present), right[:, present]
-
-
-def _names(versions: Sequence[Predictions], names: Sequence[str] | None) -> tuple[str, ...]:
-    if names is not None and len(names) != len(versions):
-        raise ValueError(f"Got {len(names)} names for {len(versions)} versions, expected one for each.")
-    found = list(names or (version.provenance.model for version in versions))
-    chosen = [str(name) if name else f"v{number}" for number, name in enumerate(found, start=1)]
-    if len(set(chosen)) < len(chosen):  # the same folder at two times, say
-        chosen = [f"v{number} {name}" for number, name in enumerate(chosen, start=1)]
-    return tuple(chosen)

@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING
 from .._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .args import ELODIArguments as ELODIArguments
     from .args import FocalDistillArguments as FocalDistillArguments
     from .args import PCTArguments as PCTArguments
     from .base import PCTrainer as PCTrainer
+    from .elodi import ELODITrainer as ELODITrainer
     from .focal_distill import FocalDistillTrainer as FocalDistillTrainer
     from .losses import FocalDistillationLoss as FocalDistillationLoss
     from .losses import LogitDifferenceInhibitionLoss as LogitDifferenceInhibitionLoss
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from .watch import DivergenceError as DivergenceError
 
 _HOMES = {
+    "ELODIArguments": "args",
+    "ELODITrainer": "elodi",
     "FocalDistillArguments": "args",
     "PCTArguments": "args",
     "PCTrainer": "base",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from transformers import TrainingArguments
 
@@ -11,6 +12,8 @@ LOWER_IS_BETTER = ("nfr", "relative_nfr")
 METHODS = ("none", "naive", "kd", "fd-kl", "fd-lm", "fd-dynamic")
 REFERENCES = ("auto", "live", "cached")
 TARGETS = ("chain", "radial", "full")
+ENSEMBLE_LOSSES = ("ldi", "kd", "fd-kl", "fd-lm")
+MEMBER_KINDS = ("seeds", "cycles", "lora")
 
 
 @dataclass
@@ -138,6 +141,8 @@ class FocalDistillArguments(PCTArguments):
     )
     temperature: float = field(default=100.0, metadata={"help": "Temperature of the softened outputs (KL distances)."})
     pc_weight: float = field(default=1.0, metadata={"help": "Weight of the whole term beside cross-entropy (lambda)."})
+    methods: ClassVar[tuple[str, ...]] = METHODS
+
     targets: str = field(
         default="chain",
         metadata={
@@ -148,7 +153,7 @@ class FocalDistillArguments(PCTArguments):
 
     def problems(self) -> list[str]:
         problems = super().problems()
-        problems += self.one_of("method", METHODS) + self.one_of("targets", TARGETS)
+        problems += self.one_of("method", self.methods) + self.one_of("targets", TARGETS)
         problems += [
             f"{name}={getattr(self, name)!r}: a weight is a finite number >= 0, the paper's is {paper}"
             for name, paper in (("alpha", 1), ("beta", 5), ("pc_weight", 1))
@@ -156,4 +161,116 @@ class FocalDistillArguments(PCTArguments):
         ]
         if not 0 < self.temperature < float("inf"):
             problems.append(f"temperature={self.temperature!r}: expected a finite number > 0, the paper's is 100")
+        return problems
+
+
+@dataclass
+class ELODIArguments(FocalDistillArguments):
+    """Settings of `ELODITrainer`; the defaults are the paper's (Zhao et al.: m 8, weight 0.8, K 10, p 2).
+
+    `alpha`, `beta` and `temperature` are those of the losses of focal distillation, for `ensemble_loss`. All trainers
+    of the kit take this class, so that a script has one set of flags.
+    """
+
+    methods: ClassVar[tuple[str, ...]] = (*METHODS, "elodi")
+
+    method: str = field(
+        default="elodi",
+        metadata={
+            "help": "elodi: members, then a student held near their mean. The others are those of focal distillation.",
+            "choices": (*METHODS, "elodi"),
+        },
+    )
+    num_members: int = field(default=8, metadata={"help": "Members that are trained from different seeds."})
+    members: list[str] | None = field(
+        default=None, metadata={"help": "Members that are trained already: folders or Hub ids; none is then trained."}
+    )
+    ldi_weight: float = field(
+        default=0.8, metadata={"help": "Weight w of the loss against the ensemble; cross-entropy has 1 - w."}
+    )
+    lambda_ensemble: float = field(
+        default=0.5,
+        metadata={"help": "With an old model: the ensemble's share of w, the old model has the rest (eq. 9). 1: none."},
+    )
+    ensemble_loss: str = field(
+        default="ldi",
+        metadata={"help": "The loss against the ensemble: ldi, kd, fd-kl or fd-lm.", "choices": ENSEMBLE_LOSSES},
+    )
+    top_k: int | None = field(
+        default=10, metadata={"help": "LDI over the classes with the K largest logits of each row; none: all classes."}
+    )
+    top_k_from: str = field(
+        default="reference",
+        metadata={"help": "Whose logits are the largest: reference or new.", "choices": ("reference", "new")},
+    )
+    p: float = field(default=2.0, metadata={"help": "LDI: power of the logit differences."})
+    margin: float = field(default=0.0, metadata={"help": "LDI: differences up to this are free."})
+    exclude_label: bool = field(default=False, metadata={"help": "LDI: leave the true class out."})
+    homogeneous: bool = field(
+        default=True, metadata={"help": "Refuse given members that differ in architecture or classes."}
+    )
+    member_kind: str = field(
+        default="seeds",
+        metadata={
+            "help": "seeds: independent members. Cheaper: cycles are the ends of the cycles of one run with a cyclic "
+            "learning rate; lora are adapters on one backbone.",
+            "choices": MEMBER_KINDS,
+        },
+    )
+    combine: str = field(
+        default="mean",
+        metadata={
+            "help": "mean of the members' logits, or soup: one model with the mean of their weights.",
+            "choices": ("mean", "soup"),
+        },
+    )
+    member_epochs: float | None = field(
+        default=None,
+        metadata={"help": "Epochs of a member; as the student, and with cycles the student's divided among them."},
+    )
+    member_learning_rate: float | None = field(
+        default=None, metadata={"help": "Learning rate of the members; the student's when unset. LoRA wants more."}
+    )
+    member_lora_rank: int = field(default=8, metadata={"help": "Rank of the adapters, with member_kind lora."})
+    spread_members: bool = field(
+        default=False, metadata={"help": "Each process trains some of the members by itself, instead of all together."}
+    )
+
+    @property
+    def epochs_of_members(self) -> float:
+        """How long one member is trained."""
+        if self.member_epochs is not None:
+            return self.member_epochs
+        return self.num_train_epochs / (self.num_members if self.member_kind == "cycles" else 1)
+
+    @property
+    def same_start(self) -> bool:
+        """Whether members start from the same weights: only then can weights be averaged, or a backbone shared."""
+        return self.combine == "soup" or self.member_kind in ("lora", "cycles")
+
+    def problems(self) -> list[str]:
+        problems = super().problems() + self.one_of("ensemble_loss", ENSEMBLE_LOSSES)
+        problems += self.one_of("top_k_from", ("reference", "new")) + self.one_of("member_kind", MEMBER_KINDS)
+        problems += self.one_of("combine", ("mean", "soup"))
+        problems += [
+            f"{name}={getattr(self, name)!r}: a share is a number in [0, 1]"
+            for name in ("ldi_weight", "lambda_ensemble")
+            if not 0 <= getattr(self, name) <= 1
+        ]
+        if self.num_members < 2:
+            problems.append(f"num_members={self.num_members!r}: expected at least 2, the paper's is 8")
+        if self.top_k is not None and self.top_k < 1:
+            problems.append(f"top_k={self.top_k!r}: expected at least 1, or none for every class; the paper's is 10")
+        if not 1 <= self.p < float("inf"):
+            problems.append(f"p={self.p!r}: expected a finite number >= 1, the paper's is 2")
+        if not 0 <= self.margin < float("inf"):
+            problems.append(f"margin={self.margin!r}: expected a finite number >= 0, the paper's is 0")
+        if self.member_epochs is not None and not self.member_epochs > 0:
+            problems.append(f"member_epochs={self.member_epochs!r}: expected more than 0")
+        if self.member_lora_rank < 1:
+            problems.append(f"member_lora_rank={self.member_lora_rank!r}: expected at least 1")
+        if self.combine == "soup" and self.member_kind == "lora":
+            problems.append("combine='soup' with member_kind='lora': take the mean, the backbone is shared already")
+        if self.spread_members and self.member_kind == "cycles":
+            problems.append("spread_members with member_kind='cycles': a member starts where the one before it ended")
         return problems

@@ -1,4 +1,4 @@
-"""Whether two models read inputs in the same way, and raw rows made into inputs by a model's own processor."""
+"""Raw rows made into inputs by a model's own processor, where two models read inputs differently."""
 
 from __future__ import annotations
 
@@ -8,36 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ..fingerprints import processor_fingerprint
-
-_PROBE = ["Wake me at 7:30 tomorrow, naïve SHOUTING and under_scores!"]
-_PIXELS = (
-    "size", "crop_size", "do_resize", "do_center_crop", "do_rescale", "rescale_factor", "do_normalize",
-    "image_mean", "image_std",
-)  # fmt: skip
-
-
-def reads_text(processor: Any) -> bool:
-    """A tokenizer, and not an image processor."""
-    return hasattr(processor, "get_vocab")
-
-
-def same_processor(first: Any, second: Any) -> bool:
-    """Whether both make the same inputs of the same row; unknown processors are taken at their word."""
-    if first is None or second is None or first is second:
-        return True
-    if reads_text(first) != reads_text(second):
-        return False
-    if reads_text(first):
-        return first.get_vocab() == second.get_vocab() and first(_PROBE)["input_ids"] == second(_PROBE)["input_ids"]
-    return type(first) is type(second) and all(
-        _plain(getattr(first, name, None)) == _plain(getattr(second, name, None)) for name in _PIXELS
-    )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping) or hasattr(value, "items"):
-        return dict(value.items())
-    return list(value) if isinstance(value, list | tuple) else value
+from ..processors import reads_text, same_processor
 
 
 class RawEncoder:

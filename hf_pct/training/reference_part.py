@@ -76,7 +76,7 @@ class ReferencePart:
 
     def read_raw_columns(self, available: Sequence[str]) -> None:
         """Find out how this reference reads rows: as the new model does, or with its own processor."""
-        if self.reference is not None:
+        if not self.made_later and self.reference is not None:
             new, chosen = self.trainer.processing_class, self.trainer.args.reference_columns
             self.encoder = own_encoder(self.reference.processor, new, chosen, available)
 

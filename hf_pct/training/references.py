@@ -6,17 +6,16 @@ model in training, or an ensemble elsewhere. A trainer asks for nothing else.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
+from ..ensembles.adapters import AdapterView, split_owner
 from ..fingerprints import Digest, model_fingerprint
 from ..labels import LabelAlignment, align_labels
-from ..tasks import LoadedModel, load_model
+from ..tasks import LoadedModel, accepted_inputs, ask, load_model, stated_labels
 from .losses import IGNORED
 
 
@@ -44,16 +43,13 @@ class ModelReference:
     def __init__(self, model: nn.Module, label_names: Sequence[str], name: str, processor: Any = None) -> None:
         self.model = model
         self.label_names, self.name, self.processor = tuple(label_names), name, processor
-        self._accepts = _forward_names(model)
+        self._accepts = accepted_inputs(model)
 
     def logits(self, inputs: Mapping[str, Any]) -> Tensor:
-        known = self.accepted(inputs)
         if self.model.training:
             self.model.eval()
         with torch.no_grad():
-            if not known and "pixel_values" in inputs:  # a bare timm model names its input `x`
-                return logits_of(self.model(inputs["pixel_values"]))
-            return logits_of(self.model(**known))
+            return ask(self.model, inputs)
 
     def accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs that this model's forward names; another architecture may have made more of them."""
@@ -70,7 +66,7 @@ class ModelReference:
 class AdapterReference:
     """The model in training with another of its adapters: the backbone is loaded once for both.
 
-    Each call makes the old adapter active, runs the model as for inference, and puts everything back.
+    Whatever is asked, its active adapter, its modes and what requires a gradient are as they were found.
     """
 
     def __init__(self, model: Any, adapter: str, label_names: Sequence[str]) -> None:
@@ -81,34 +77,18 @@ class AdapterReference:
                 f"Load it first: model.load_adapter(folder, adapter_name={adapter!r})."
             )
         self.model, self.adapter, self.name = model, adapter, f"adapter {adapter!r}"
+        self.view = AdapterView(model, adapter)
         self.label_names, self.processor = tuple(label_names), None
-        self._accepts = _forward_names(model)
 
     def logits(self, inputs: Mapping[str, Any]) -> Tensor:
-        known = {key: value for key, value in inputs.items() if key in self._accepts}
-        with torch.no_grad(), self._active():
-            return logits_of(self.model(**known))
-
-    @contextmanager
-    def _active(self) -> Iterator[None]:
-        trainable = {name: value.requires_grad for name, value in self.model.named_parameters()}
-        training, active = self.model.training, self.model.active_adapter
-        try:
-            self.model.eval()
-            self.model.set_adapter(self.adapter)
-            yield
-        finally:
-            self.model.set_adapter(active)
-            self.model.train(training)
-            for name, value in self.model.named_parameters():
-                value.requires_grad_(trainable[name])
+        with torch.no_grad():
+            return ask(self.view, inputs)
 
     def fingerprint(self) -> str | None:
         # the adapter in training is left out: it changes from run to run, and old answers do not depend on it
         digest = Digest().add(self.adapter)
         for name, tensor in sorted(self.model.state_dict().items()):
-            parts = name.split(".")
-            if self.adapter in parts or not set(parts) & set(self.model.peft_config):
+            if split_owner(name, set(self.model.peft_config))[0] in (None, self.adapter):
                 digest.add(name).add(tensor)
         return digest.hex()
 
@@ -153,15 +133,13 @@ def old_versions(newest: Any, earlier: Sequence[Any] | None = None) -> list[Any]
 
 def label_names_of(model: nn.Module) -> tuple[str, ...]:
     """The names of a model's classes in the order of its logits, from its config."""
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    config = getattr(base, "config", None)
-    names = getattr(config, "id2label", None)
+    names = stated_labels(model.get_base_model() if hasattr(model, "get_base_model") else model)
     if not names:
         raise ValueError(
             f"{type(model).__name__} has no `config.id2label`, so its classes have no names. Set it, or wrap the "
             "module in ModelReference(model, label_names=[...], name=...)."
         )
-    return tuple(str(names[index]) for index in sorted(names, key=int))
+    return names
 
 
 class SharedClasses:
@@ -208,20 +186,6 @@ class SharedClasses:
     def known(self) -> Tensor:
         """For each class of the new model, whether it is one of the old model too."""
         return self.shared_of_new != IGNORED
-
-
-def logits_of(outputs: Any) -> Tensor:
-    """The logits in whatever a classifier returns."""
-    if isinstance(outputs, Tensor):
-        return outputs
-    if isinstance(outputs, Mapping):
-        return outputs["logits"]
-    return outputs.logits if hasattr(outputs, "logits") else outputs[0]
-
-
-def _forward_names(model: Any) -> set[str]:
-    base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return set(inspect.signature(base.forward).parameters) - {"labels"}
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 from datasets import ClassLabel, Dataset
-from transformers import HfArgumentParser, set_seed
+from transformers import AutoConfig, HfArgumentParser, set_seed
 
 from ..compare_files import write_comparison
 from ..data import load_data
 from ..flips.compare import compare
 from ..flips.report import FlipReport
 from ..predict import predict
+from .args import ELODIArguments
 from .base import PCTrainer
+from .elodi import ELODITrainer
+from .focal_distill import FocalDistillTrainer
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass
+class UpdateArguments(ELODIArguments):
+    """The settings of every method, for scripts in which `method` chooses among them."""
+
+    method: str = field(
+        default="fd-lm",
+        metadata={
+            "help": "elodi trains members and then a student held near their mean; the others are held near the old "
+            "model: none, naive, kd, fd-kl, fd-lm, fd-dynamic.",
+            "choices": ELODIArguments.methods,
+        },
+    )
 
 
 @dataclass
@@ -117,6 +134,28 @@ def with_label_ids(rows: Dataset, column: str, names: Sequence[str]) -> Dataset:
             f"Labels {outside[:5]} are not indices of the {len(names)} classes; name the classes instead."
         )
     return rows.add_column("labels", values)
+
+
+def label_list(model: str | None, revision: str | None) -> list[str]:
+    """A model's classes in the order of its logits, from its config alone; none without a model."""
+    if model is None:
+        return []
+    names = AutoConfig.from_pretrained(model, revision=revision).id2label
+    return [names[index] for index in sorted(names)]
+
+
+def update_trainer(
+    new_model: Callable[[], Any],
+    args: UpdateArguments,
+    focal: type[FocalDistillTrainer] = FocalDistillTrainer,
+    elodi: type[ELODITrainer] = ELODITrainer,
+    **settings: Any,
+) -> PCTrainer:
+    """The trainer that `args.method` asks for; `new_model` makes a model to start from, other weights each time."""
+    if args.method == "elodi":
+        return elodi(model_init=new_model, args=args, **settings)
+    set_seed(args.seed)
+    return focal(new_model(), args, **settings)
 
 
 def train_and_measure(trainer: PCTrainer, processor: Any, held_out: Dataset, **columns: Any) -> FlipReport | None:

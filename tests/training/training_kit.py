@@ -18,7 +18,8 @@ from transformers import (
     TimmWrapperForImageClassification,
 )
 
-from hf_pct.training.args import FocalDistillArguments
+from hf_pct.training.args import ELODIArguments, FocalDistillArguments
+from hf_pct.training.elodi import ELODITrainer
 from hf_pct.training.focal_distill import FocalDistillTrainer
 
 WORDS = [f"w{number}" for number in range(60)]
@@ -38,9 +39,13 @@ def labels_of(names) -> dict[str, Any]:
     return {"id2label": dict(enumerate(names)), "label2id": {name: index for index, name in enumerate(names)}}
 
 
-def bert(seed=0, names=NAMES, dropout=0.0, scale=20.0) -> BertForSequenceClassification:
-    """A BERT small enough to train in a moment; its head is scaled up, so that two of them really disagree."""
-    torch.manual_seed(seed)
+def bert(seed: int | None = 0, names=NAMES, dropout=0.0, scale=20.0) -> BertForSequenceClassification:
+    """A BERT small enough to train in a moment; its head is scaled up, so that two of them really disagree.
+
+    Without a seed its weights are drawn from wherever torch's generator is, as a `model_init` should.
+    """
+    if seed is not None:
+        torch.manual_seed(seed)
     config = BertConfig(
         vocab_size=len(WORDS) + 2, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
         max_position_embeddings=32, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
@@ -61,11 +66,12 @@ def roberta(seed=0, names=NAMES) -> RobertaForSequenceClassification:
     return RobertaForSequenceClassification(config)
 
 
-def timm_model(architecture="vit_tiny_patch16_224", seed=0, names=NAMES, **model_args) -> Any:
+def timm_model(architecture="vit_tiny_patch16_224", seed: int | None = 0, names=NAMES, **model_args) -> Any:
     """A timm model in the transformers wrapper, with the initialisation that timm itself would give it."""
     import timm
 
-    torch.manual_seed(seed)
+    if seed is not None:
+        torch.manual_seed(seed)
     if architecture.startswith("vit"):
         model_args = {"img_size": 16, "patch_size": 8, "embed_dim": 16, "depth": 2, "num_heads": 2, **model_args}
     wrapper = TimmWrapperForImageClassification(
@@ -98,14 +104,31 @@ def images(rows=48, seed=0, size=16, classes=4) -> datasets.Dataset:
     return data.with_format("torch")
 
 
-def arguments(folder: Path | str, **changes: Any) -> FocalDistillArguments:
+def arguments(folder: Path | str, kind: type = FocalDistillArguments, **changes: Any) -> Any:
     settings = {
         "output_dir": str(folder), "use_cpu": True, "report_to": "none", "per_device_train_batch_size": 16,
         "per_device_eval_batch_size": 16, "num_train_epochs": 1, "learning_rate": 1e-2, "save_strategy": "no",
         "logging_steps": 1, "disable_tqdm": True, "seed": 7, "lr_scheduler_type": "constant",
         "reference_cache_dir": str(Path(folder) / "cache"), **changes,
     }  # fmt: skip
-    return FocalDistillArguments(**settings)
+    return kind(**settings)
+
+
+def elodi(folder: Path | str, model_init=None, train=None, model=None, **changes: Any) -> ELODITrainer:
+    """A text trainer with two members that takes a moment; keyword arguments it does not know are settings."""
+    own = {
+        name: changes.pop(name)
+        for name in ("eval_dataset", "members", "old_model", "calibration_dataset", "callbacks", "data_collator")
+        if name in changes
+    }  # fmt: skip
+    train = texts() if train is None else train
+    if "input_ids" in (getattr(train, "column_names", None) or []):
+        own.setdefault("data_collator", DataCollatorWithPadding(tokenizer()))
+    if model is None:
+        own["model_init"] = model_init or (lambda: bert(seed=None, scale=1.0))
+    settings = {"num_members": 2, "learning_rate": 5e-3, **changes}
+    args = arguments(folder, ELODIArguments, **settings)
+    return ELODITrainer(model, args, train_dataset=train, **own)
 
 
 def trainer(folder: Path | str, model=None, train=None, old_model="default", **changes: Any) -> FocalDistillTrainer:

@@ -1,0 +1,161 @@
+"""`ELODITrainer`: members first, then one student whose logits are held near the mean of theirs (Zhao et al.)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from transformers import Trainer
+
+from ..ensembles.mean import Ensemble
+from .args import ELODIArguments, PCTArguments
+from .base import PCTrainer
+from .focal_distill import build_loss
+from .losses import LogitDifferenceInhibitionLoss, ReferenceLoss
+from .member_models import calibrated_temperatures, check_member_folders, join_members
+from .members import Members
+from .reference_part import Named
+from .references import ModelReference, label_names_of
+from .sources import OLD
+
+ENSEMBLE = "ensemble"
+
+
+class ELODITrainer(PCTrainer):
+    """`Trainer` for a model that flips little against any other that was trained this way, whichever comes next.
+
+    `train()` trains `args.num_members` members with cross-entropy from different seeds and then the student with
+    `(1 - w) CE + w LDI(student; mean logits of the members)`. Finished members are in `output_dir/members`: a run that
+    was stopped goes on with the next one. `members` gives trained ones instead (folders, Hub ids or modules).
+    `old_model` is for an old model that was **not** trained this way: it adds `LDI(student; old)`, in the share of
+    `1 - lambda_ensemble`. With `calibration_dataset`, rows that are neither trained on nor tested on, each member's
+    logits are divided by its own temperature first, which members of different architectures need.
+
+    >>> trainer = ELODITrainer(
+    ...     model_init=new_model, args=ELODIArguments("v2"), train_dataset=train, eval_dataset=test,
+    ...     processing_class=tokenizer,
+    ... )  # doctest: +SKIP
+    """
+
+    args: ELODIArguments
+    member_trainer_class: type[Trainer] = PCTrainer
+    """What members are trained with; replace it when the student's class changes the optimizer or the schedule."""
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        args: ELODIArguments | None = None,
+        *positional: Any,
+        members: Sequence[Any] | None = None,
+        calibration_dataset: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if not isinstance(args, ELODIArguments):
+            raise TypeError(f"args is {type(args).__name__}, expected ELODIArguments.")
+        self.given = list(members if members is not None else args.members or [])
+        self.calibration_dataset, self.temperatures = calibration_dataset, None
+        self._check_given(model, args, kwargs)
+        # made here to find out what is wrong with it, and again when it is needed
+        self._given_names = Ensemble(self.given, homogeneous=args.homogeneous).label_names if self.given else None
+        super().__init__(model, args, *positional, **kwargs)
+        self.ce_weight = 1.0 - args.ldi_weight
+        self.members = Members(self)
+        if not self.given:
+            self.members.check()
+
+    # ---- the method
+
+    def build_reference_loss(self) -> ReferenceLoss | None:
+        args = self.args
+        if args.ensemble_loss != "ldi":
+            return build_loss(args, args.ensemble_loss)
+        return LogitDifferenceInhibitionLoss(args.top_k, args.p, args.margin, args.exclude_label, args.top_k_from)
+
+    def name_references(self, old_model: Any, processor: Any, label_names: Any) -> dict[str, Named]:
+        named = super().name_references(old_model, processor, label_names)
+        own = label_names_of(self.model)
+        names = self._given_names or own
+        if self.args.homogeneous and set(names) != set(own):
+            raise ValueError(
+                f"The members' classes are not the student's: only members have {sorted(set(names) - set(own))}, only "
+                f"the student has {sorted(set(own) - set(names))}. Train members on the same classes, or pass "
+                "homogeneous=False to distil the shared ones."
+            )
+        sparse = self._largest_logits() if tuple(names) == tuple(own) else None
+        ensemble = Named(self.make_ensemble_reference, label_names=names, top_k=sparse, title="the ensemble")
+        return {**named, ENSEMBLE: ensemble}
+
+    def weigh_references(self, names: Collection[str]) -> dict[str, float]:
+        """`w (lambda LDI(ensemble) + (1 - lambda) LDI(old))`, eq. 9; all for the ensemble when there is no old model."""
+        weight, share = self.args.ldi_weight, self.args.lambda_ensemble
+        if not weight:
+            return {}
+        if share == 1 or not self._has_old(names):
+            return {ENSEMBLE: weight}
+        return {ENSEMBLE: weight * share, OLD: weight * (1 - share)}
+
+    def _has_old(self, names: Collection[str]) -> bool:
+        columns = getattr(self.train_dataset, "column_names", None) or []
+        return self._names_old or self.args.old_logits_column in columns
+
+    def _largest_logits(self) -> int | None:
+        """How many of the ensemble's logits the loss looks at, when it is the ensemble's that decide which."""
+        args = self.args
+        if args.ensemble_loss != "ldi" or args.top_k is None or args.top_k_from != "reference":
+            return None
+        return args.top_k + args.exclude_label  # the true class may be among them, and is then left out
+
+    def advice(self, term: str) -> str:
+        if term == "ce":
+            return super().advice(term)
+        return f"Lower ldi_weight (now {self.args.ldi_weight:g}). {super().advice(term)}"
+
+    # ---- members, then the student
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """Train the members that are missing, then the student; arguments are the student's."""
+        if not self.given and self.reference_weights:
+            self.train_members()
+        return super().train(*args, **kwargs)
+
+    def train_members(self) -> list[Path]:
+        """Train the members that are missing, and return the folders of all."""
+        return self.members.train()
+
+    def member_trainer(self, model: nn.Module, args: PCTArguments) -> Trainer:
+        """The trainer of one member: the student's data and collator, cross-entropy alone."""
+        return self.member_trainer_class(
+            model,
+            args,
+            data_collator=self.data_collator.collate,
+            train_dataset=self.train_dataset,
+            processing_class=self.processing_class,
+            optimizer_cls_and_kwargs=self.optimizer_cls_and_kwargs,
+        )
+
+    def make_ensemble_reference(self) -> ModelReference | None:
+        """The members as one reference, or `None` while some are still to be trained."""
+        if not self.given and not (hasattr(self, "members") and self.members.finished):
+            return None
+        model = join_members(self)
+        if self.calibration_dataset is not None and isinstance(model, Ensemble):
+            if self.temperatures is None:
+                self.temperatures = calibrated_temperatures(self, model)
+            model.temperatures.copy_(self.temperatures)
+        names = model.label_names if isinstance(model, Ensemble) else label_names_of(model)
+        return ModelReference(model, names, "the ensemble", self.processing_class)
+
+    def _check_given(self, model: Any, args: ELODIArguments, kwargs: dict[str, Any]) -> None:
+        problems = check_member_folders(self.given)
+        if self.given and len(self.given) < 2:
+            problems.append(f"members has {len(self.given)}, expected at least 2; the paper has 8")
+        if not self.given and model is not None:
+            problems.append(
+                "a model without members: members are trained from different seeds, so pass model_init=, a function "
+                "that makes a new model, in place of the model; or members=[...] that are trained already"
+            )
+        if problems:
+            raise ValueError("This ELODI run cannot start:\n  " + "\n  ".join(problems))
+        self._names_old = kwargs.get("old_model") is not None or bool(args.old_model or args.old_adapter)

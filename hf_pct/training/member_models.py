@@ -1,0 +1,103 @@
+"""Finished members as what the student is held near: their mean logits, or one model of their mean weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from ..ensembles.adapters import AdapterEnsemble, load_adapters
+from ..ensembles.mean import Ensemble
+from ..flips.ensemble import fit_temperature
+from ..flips.predictions import Predictions
+from ..merging.batchnorm import batchnorm_layers, recalibrate
+from ..merging.interpolate import uniform_soup
+from ..tasks import load_weights
+
+if TYPE_CHECKING:
+    from .elodi import ELODITrainer
+
+_SOUP_BATCHES = 64  # enough for running statistics to settle
+
+
+def join_members(trainer: ELODITrainer) -> nn.Module:
+    """The members of a trainer as one model that answers for all of them."""
+    args = trainer.args
+    if trainer.given:
+        return Ensemble(trainer.given, homogeneous=args.homogeneous)
+    members = trainer.members
+    if args.member_kind == "lora":
+        return AdapterEnsemble(*load_adapters(str(members.base), members.paths))
+    loaded = [load_weights(str(path))[0] for path in members.paths]  # they read what the student reads
+    return Ensemble(loaded) if args.combine == "mean" else _soup(trainer, loaded)
+
+
+def with_adapter(model: nn.Module, rank: int, base: Path) -> nn.Module:
+    """A model under a fresh LoRA adapter of its linear layers, with a head of its own; the base is kept once."""
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    if not base.exists():
+        unfinished = base.with_name(f".{base.name}.unfinished")
+        model.save_pretrained(unfinished)  # type: ignore[operator]
+        unfinished.rename(base)
+    settings = LoraConfig(
+        task_type=TaskType.SEQ_CLS, r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear"
+    )
+    return get_peft_model(model, settings)  # type: ignore[arg-type]
+
+
+def _soup(trainer: ELODITrainer, members: Sequence[nn.Module]) -> nn.Module:
+    """One model with the mean of the members' weights: an ensemble at the price of a single model."""
+    soup = members[0]
+    soup.load_state_dict(uniform_soup([member.state_dict() for member in members]))
+    if batchnorm_layers(soup):
+        loader = DataLoader(
+            trainer.train_dataset,
+            trainer.args.eval_batch_size,
+            shuffle=True,
+            generator=torch.Generator().manual_seed(trainer.args.seed),
+            collate_fn=trainer.data_collator.collate,
+        )
+        recalibrate(soup, islice(loader, _SOUP_BATCHES))
+    return soup.eval()
+
+
+def calibrated_temperatures(trainer: ELODITrainer, ensemble: Ensemble) -> Tensor:
+    """For each member the temperature at which its confidence fits rows that it was not trained on."""
+    collate = trainer._get_collator_with_removed_columns(trainer.data_collator)
+    loader = DataLoader(trainer.calibration_dataset, trainer.args.eval_batch_size, collate_fn=collate)
+    outputs: list[list[np.ndarray]] = [[] for _ in range(len(ensemble.temperatures))]
+    labels: list[np.ndarray] = []
+    ensemble.to(trainer.args.device).eval()
+    with torch.no_grad():
+        for batch in loader:
+            inputs = trainer._prepare_inputs(batch)
+            labels.append(inputs.pop("labels").cpu().numpy())
+            for rows, logits in zip(outputs, ensemble.member_logits(**inputs), strict=True):
+                rows.append(logits.float().cpu().numpy())
+    names = list(ensemble.label_names)
+    known = np.concatenate(labels)
+    truth = [names[label] for label in known]
+    tables = [Predictions(range(len(known)), truth, logits=np.concatenate(each), label_names=names) for each in outputs]
+    return torch.tensor([fit_temperature(table) for table in tables])
+
+
+def check_member_folders(members: Sequence[Any]) -> list[str]:
+    """What is wrong with members given as folders, one line each."""
+    problems = []
+    for member in members:
+        folder = Path(member) if isinstance(member, str | Path) else None
+        if folder is None or not folder.is_dir() or any(folder.glob("*.safetensors")):
+            continue
+        if any(folder.glob("checkpoint-*")):
+            problems.append(
+                f"{folder}: this member did not finish, it has checkpoints and no model.safetensors; train it to the "
+                "end, or name one of its checkpoints"
+            )
+    return problems

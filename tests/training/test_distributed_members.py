@@ -1,0 +1,59 @@
+"""Members that two processes train together, or each by itself, are those that one process trains."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from elodi_script import run
+from safetensors.torch import load_file
+from training_kit import distance
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("members")
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(HERE)}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    result = subprocess.run(
+        [*command, str(HERE / "elodi_script.py"), str(folder)],
+        env=environment, capture_output=True, text=True, timeout=240, check=False, cwd=HERE.parent.parent,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr[-3000:]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one_process(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    run(folder, "alone", per_device_train_batch_size=8, gradient_accumulation_steps=2)
+    return folder
+
+
+def member(folder, number):
+    return load_file(folder / "members" / str(number) / "model.safetensors")
+
+
+@pytest.mark.parametrize(("way", "most"), [("spread", 0.0), ("together", 1e-5)])
+def test_members_are_the_same(two_processes, one_process, way, most):
+    for number in range(3):
+        ours, theirs = member(one_process / "alone", number), member(two_processes / way, number)
+        assert distance(ours, theirs) <= most
+        record = json.loads((two_processes / way / "members" / str(number) / "pct_member.json").read_text())
+        assert record["cost"]["rows"] == 96
+
+
+@pytest.mark.parametrize("way", ["spread", "together"])
+def test_the_student_is_trained_by_both(two_processes, one_process, way):
+    ours = json.loads((one_process / "alone.json").read_text())
+    theirs = json.loads((two_processes / f"{way}.json").read_text())
+    assert (ours["processes"], theirs["processes"]) == (1, 2)
+    assert theirs["eval_ensemble_accuracy"] == pytest.approx(ours["eval_ensemble_accuracy"])
+    weights = [load_file(folder / f"{name}.safetensors")
+               for folder, name in ((one_process, "alone"), (two_processes, way))]  # fmt: skip
+    assert distance(*weights) < 1e-5
+    assert not list((two_processes / way / "members").glob(".*"))
