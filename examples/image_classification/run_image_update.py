@@ -5,8 +5,9 @@
 
 Trains from scratch (`--timm_architecture`, with timm's own initial weights) or from a model (`--model_name_or_path`).
 With `elodi.yaml` (or `--method elodi`) several members are trained first, and then the new model near their mean.
-The old model, or the ensemble, sees the same augmented images as the new one; `--cached_views 4` computes its answers to four fixed
-views of each image once instead. Leaves the model, both models' predictions and the flip report in `--output_dir`.
+The old model, or the ensemble, sees the same augmented images as the new one; `--cached_views 4` computes its answers
+to four fixed views of each image once instead. Leaves the model, both models' predictions and the flip report in
+`--output_dir`.
 """
 
 from dataclasses import dataclass, field
@@ -43,7 +44,7 @@ class ImageArguments(DataArguments):
 
 
 class StepSchedule:
-    """Before a trainer: the schedule of the papers, which transformers does not have, a tenth of the rate every n epochs."""
+    """Before a trainer: the papers' schedule, which transformers does not have, a tenth of the rate every n epochs."""
 
     drop_every = 0
 

@@ -4,7 +4,9 @@
         --train_file train.jsonl --validation_file test.jsonl --output_dir ./intents-v2
 
 With `elodi.yaml` (or `--method elodi`) several members are trained first, into `--output_dir`/members, and then the
-new model near their mean; `--spread_members` gives each process members of its own. Trains, counts flips on the validation rows at every evaluation, and leaves the model, both models' predictions and the
+new model near their mean; `--spread_members` gives each process members of its own.
+
+Trains, counts flips on the validation rows at every evaluation, and leaves the model, both models' predictions and the
 flip report in `--output_dir`. Argument names are those of transformers' own examples; every flag may come from YAML.
 """
 

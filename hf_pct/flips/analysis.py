@@ -63,6 +63,11 @@ def pair_figures(
     return figures
 
 
+def count_by_group(groups: dict[str, np.ndarray]) -> dict[str, int]:
+    """How many rows each group has, which quantiles no longer tell."""
+    return {name: int(rows.sum()) for name, rows in groups.items() if rows.any()}
+
+
 def thinned_by_group(values: np.ndarray, groups: dict[str, np.ndarray]) -> dict[str, list[float]]:
     """The values of each group of rows as a report keeps them; a group without rows is left out."""
     return {name: [round(float(v), 4) for v in thin(values[rows])] for name, rows in groups.items() if rows.any()}

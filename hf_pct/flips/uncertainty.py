@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import entr, softmax
 
-from .analysis import thinned_by_group
+from .analysis import count_by_group, thinned_by_group
 from .errors import NotComparableError
 from .members import Members, align_members
 from .pairing import pair_predictions
@@ -54,7 +54,7 @@ def uncertainty_of_flips(
     broken = counted & old_right & ~new_right
     groups = {"negative flips": broken, "other rows": counted & ~broken, "kept": counted & old_right & new_right}
     values = _uncertainty(align_members(members, like=old, at_least=at_least), kind)
-    return {"values": thinned_by_group(values, groups), "unit": KINDS[kind]}
+    return {"values": thinned_by_group(values, groups), "unit": KINDS[kind], "counts": count_by_group(groups)}
 
 
 def _check_kind(kind: str) -> int:

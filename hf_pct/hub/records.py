@@ -60,6 +60,8 @@ def changed_settings(args: Any) -> dict[str, Any]:
         default = default.value if isinstance(default, Enum) else default
         if value == default or value is None or not isinstance(value, bool | int | float | str | list):
             continue
+        if isinstance(value, list):
+            value = [public_name(entry) if isinstance(entry, str) else entry for entry in value]
         changed[each.name] = public_name(value) if isinstance(value, str) else value
     return changed
 

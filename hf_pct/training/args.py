@@ -190,7 +190,9 @@ class ELODIArguments(FocalDistillArguments):
     )
     lambda_ensemble: float = field(
         default=0.5,
-        metadata={"help": "With an old model: the ensemble's share of w, the old model has the rest (eq. 9). 1: none."},
+        metadata={
+            "help": "With an old model: the ensemble's share of w, the old model has the rest (eq. 9). 1: none."
+        },
     )
     ensemble_loss: str = field(
         default="ldi",

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from transformers import Trainer
 
+from ..ensembles.folders import save_ensemble
 from ..ensembles.mean import Ensemble
 from .args import ELODIArguments, PCTArguments
 from .base import PCTrainer
@@ -88,7 +89,7 @@ class ELODITrainer(PCTrainer):
         return {**named, ENSEMBLE: ensemble}
 
     def weigh_references(self, names: Collection[str]) -> dict[str, float]:
-        """`w (lambda LDI(ensemble) + (1 - lambda) LDI(old))`, eq. 9; all for the ensemble when there is no old model."""
+        """`w (lambda LDI(ensemble) + (1 - lambda) LDI(old))`, eq. 9; without an old model all is the ensemble's."""
         weight, share = self.args.ldi_weight, self.args.lambda_ensemble
         if not weight:
             return {}
@@ -122,7 +123,20 @@ class ELODITrainer(PCTrainer):
 
     def train_members(self) -> list[Path]:
         """Train the members that are missing, and return the folders of all."""
-        return self.members.train()
+        paths = self.members.train()
+        if self.is_world_process_zero():  # `predict` and `compare` take the folder of the members as one model
+            lora = self.args.member_kind == "lora"
+            names = list(label_names_of(self.model)) if lora else None
+            save_ensemble(
+                self.members.folder,
+                paths,
+                kind="adapters" if lora else "models",
+                base=self.members.base if lora else None,
+                label_names=names,
+                overwrite=True,
+            )
+        self.accelerator.wait_for_everyone()
+        return paths
 
     def member_trainer(self, model: nn.Module, args: PCTArguments) -> Trainer:
         """The trainer of one member: the student's data and collator, cross-entropy alone."""

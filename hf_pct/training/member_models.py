@@ -44,12 +44,12 @@ def with_adapter(model: nn.Module, rank: int, base: Path) -> nn.Module:
 
     if not base.exists():
         unfinished = base.with_name(f".{base.name}.unfinished")
-        model.save_pretrained(unfinished)  # type: ignore[operator]
+        model.save_pretrained(unfinished)
         unfinished.rename(base)
     settings = LoraConfig(
         task_type=TaskType.SEQ_CLS, r=rank, lora_alpha=2 * rank, lora_dropout=0.0, target_modules="all-linear"
     )
-    return get_peft_model(model, settings)  # type: ignore[arg-type]
+    return get_peft_model(model, settings)
 
 
 def _soup(trainer: ELODITrainer, members: Sequence[nn.Module]) -> nn.Module:
@@ -84,7 +84,9 @@ def calibrated_temperatures(trainer: ELODITrainer, ensemble: Ensemble) -> Tensor
     names = list(ensemble.label_names)
     known = np.concatenate(labels)
     truth = [names[label] for label in known]
-    tables = [Predictions(range(len(known)), truth, logits=np.concatenate(each), label_names=names) for each in outputs]
+    tables = [
+        Predictions(range(len(known)), truth, logits=np.concatenate(each), label_names=names) for each in outputs
+    ]
     return torch.tensor([fit_temperature(table) for table in tables])
 
 

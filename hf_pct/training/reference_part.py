@@ -122,4 +122,3 @@ class ReferencePart:
         return table_dir(self.trainer.args.reference_cache_dir) / table_name(
             *parts, rows.views, rows.seed if rows.views else 0, *kept
         )
-

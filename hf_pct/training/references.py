@@ -90,7 +90,8 @@ class AdapterReference:
         for name, tensor in sorted(self.model.state_dict().items()):
             if split_owner(name, set(self.model.peft_config))[0] in (None, self.adapter):
                 digest.add(name).add(tensor)
-        return digest.hex()
+        config = self.model.peft_config[self.adapter]
+        return digest.add(str(config.to_dict())).hex()  # the rank and lora_alpha scale what the weights add
 
     def to(self, device: torch.device) -> AdapterReference:
         return self
@@ -104,7 +105,8 @@ def load_reference(
     `fallback` is the new model's processor: it stands in for one that was not saved with the old model.
     """
     if isinstance(old_model, nn.Module):
-        return ModelReference(old_model, label_names_of(old_model), type(old_model).__name__, processor)
+        own = processor or getattr(old_model, "processor", None)  # an ensemble knows how its members read
+        return ModelReference(old_model, label_names_of(old_model), type(old_model).__name__, own)
     if hasattr(old_model, "logits") and hasattr(old_model, "fingerprint"):
         return old_model
     if isinstance(old_model, LoadedModel):

@@ -41,9 +41,7 @@ class ReferenceRows(Dataset):
     a row side by side.
     """
 
-    def __init__(
-        self, dataset: Any, tables: Mapping[str, Table] | None = None, views: int = 0, seed: int = 0
-    ) -> None:
+    def __init__(self, dataset: Any, tables: Mapping[str, Table] | None = None, views: int = 0, seed: int = 0) -> None:
         self.dataset, self.tables, self.views, self.seed = dataset, dict(tables or {}), views, seed
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()  # workers that outlive an epoch see it too
 

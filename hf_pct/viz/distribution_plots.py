@@ -64,12 +64,15 @@ def rank_histogram(ranks: Mapping[str, Sequence[int]], most: int = 10) -> "Figur
 
 
 def uncertainty_histograms(
-    values: Mapping[str, Sequence[float]], bins: int = 20, unit: str = "uncertainty, nats"
+    values: Mapping[str, Sequence[float]],
+    bins: int = 20,
+    unit: str = "uncertainty, nats",
+    counts: Mapping[str, int] | None = None,
 ) -> "Figure":
     """How uncertain samples are, by group: negative flips beside the rest, or with and without treatment.
 
     As in Yan et al., Fig. 4: flips pile up where the model was unsure, and the count axis is logarithmic. `unit` names
-    the measure that `values` holds.
+    the measure that `values` holds. `counts` says how many samples a group has where `values` holds quantiles of them.
     """
     _check(values, "values")
     figure, axes = new_figure()
@@ -78,7 +81,9 @@ def uncertainty_histograms(
     edges = np.linspace(low, high if high > low else low + 1, bins + 1)
     for number, (name, group) in enumerate(values.items()):
         style = {"color": COLOURS[number % len(COLOURS)], "linestyle": LINES[number % 7], "linewidth": 1.8}
-        axes.hist(group, edges, histtype="step", label=f"{name} ({len(group):,})", **style)
+        count = (counts or {}).get(name, len(group))
+        each = np.full(len(group), count / len(group))
+        axes.hist(group, edges, weights=each, histtype="step", label=f"{name} ({count:,})", **style)
     axes.set_yscale("log")
     axes.set_ylim(bottom=0.7)
     label(axes, unit, "samples a bin, count (log scale)")
