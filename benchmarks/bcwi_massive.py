@@ -6,7 +6,9 @@
 
 Every number is a mean over seeds with a 95 % t-interval. Alphas and strengths are chosen on development data alone
 (the contract: development accuracy not below the untreated new model's, then fewest flips); the test set is looked at
-once, at the chosen value. A finished cell leaves `<seed>/<name>.npz` with its answers, and is never computed again.
+once, at the chosen value. An alpha costs nothing and is chosen for each seed; a strength costs a training, so each
+baseline has four, tried on the first two seeds, and the best of them is trained on the others. A finished cell leaves
+`<seed>/<name>.npz` with its answers, and is never computed again; `--only` takes some of the seeds, for two processes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 import bcwi_cells as cells
 import numpy as np
 import torch
-from bcwi_report import write_report
+from bcwi_report import TUNING_SEEDS, SeedTables, tune, write_report
 from safetensors.torch import load_file
 
 from hf_pct.merging.alignment import align_state
@@ -159,8 +161,20 @@ def rebase_target(seed: Seed) -> None:
     seed.merged("rebased", (0.5,), align_state(old, target, heads), None, both)
 
 
+def strengths_for(seed: Seed, method: str) -> tuple[float, ...]:
+    """All strengths on the seeds that tune them, the chosen one on the others."""
+    labels = {"dev": np.array(seed.data.dev["labels"])}
+    if seed.seed in cells.SEEDS[:TUNING_SEEDS]:
+        return STRENGTHS[method]
+    first = [SeedTables(seed.folder.parent / str(number), labels) for number in cells.SEEDS[:TUNING_SEEDS]]
+    best = tune(first, method, STRENGTHS[method])
+    if best is None:
+        print(f"{seed.seed}/{method}: waits for seeds {cells.SEEDS[:TUNING_SEEDS]}, run again after them", flush=True)
+    return () if best is None else (best,)
+
+
 def run_baselines(seed: Seed) -> None:
-    """The same recipe from the old model with one term more; four strengths each, chosen as alpha is."""
+    """The same recipe from the old model with one term more."""
     from hf_pct.training.args import FocalDistillArguments, PCTArguments
     from hf_pct.training.base import PCTrainer
     from hf_pct.training.focal_distill import FocalDistillTrainer
@@ -171,11 +185,11 @@ def run_baselines(seed: Seed) -> None:
         "mixout": lambda s: {"mixout": s},
         "distill": lambda s: {"method": "kd", "alpha": s, "temperature": 2.0},
     }
-    for method, strengths in STRENGTHS.items():
+    for method in STRENGTHS:
         arguments, trainer = (
             (FocalDistillArguments, FocalDistillTrainer) if method == "distill" else (PCTArguments, PCTrainer)
         )
-        for strength in strengths:
+        for strength in strengths_for(seed, method):
 
             def train(strength: float = strength, method: str = method, a: Any = arguments, t: Any = trainer) -> None:
                 run_seed_number = seed.seed + 1000
@@ -203,6 +217,7 @@ def main() -> None:
     parser.add_argument("--work_dir", type=Path, default=root / "build" / "bcwi_massive", help="trained models")
     parser.add_argument("--results_dir", type=Path, default=root / "benchmarks" / "results" / "bcwi_massive")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--only", type=int, nargs="+", help="train these of the seeds only; the report has them all")
     parser.add_argument("--soup", action="store_true", help="also SoupBCWI: three more new models per seed")
     parser.add_argument("--baselines", action="store_true", help="also EWC, prior weight decay, Mixout, distillation")
     parser.add_argument("--skip_target", action="store_true", help="leave out the model trained from scratch")
@@ -216,7 +231,7 @@ def main() -> None:
     torch.set_num_threads(1)
     data = cells.Massive(cells.find_data(args.data_dir), pretrained)
     if not args.report_only:
-        for number in cells.SEEDS[: args.seeds]:
+        for number in args.only or cells.SEEDS[: args.seeds]:
             run_seed(Seed(args.work_dir, args.results_dir, number, data, pretrained), args)
     labels = {part: np.array(getattr(data, part)["labels"]) for part in ("dev", "test")}
     print(write_report(args.results_dir, labels, cells.SEEDS[: args.seeds], STRENGTHS))

@@ -23,6 +23,17 @@ PAPER = {
 }
 
 
+NAMES = {
+    "linear": "BCWI, one alpha",
+    "ewc": "EWC, one strength",
+    "prior_wd": "prior weight decay, one strength",
+    "mixout": "Mixout, one strength",
+    "distill": "distillation, one strength",
+}
+TUNING_SEEDS = 2
+"""A baseline is trained once for each strength; on this many seeds all are tried, on the others the one chosen."""
+
+
 class SeedTables:
     """One seed's cells as correctness on both parts."""
 
@@ -59,8 +70,8 @@ class SeedTables:
         return 100 * float(right.mean()), 100 * float((old & ~right).mean())
 
 
-def rows_of(seed: SeedTables, strengths: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float, float]]:
-    """Row name -> (test accuracy, test NFR, chosen value) for one seed."""
+def rows_of(seed: SeedTables, tuned: Mapping[str, float]) -> dict[str, tuple[float, float, float]]:
+    """Row name -> (test accuracy, test NFR, chosen value) for one seed; `tuned` is what all seeds have in common."""
     rows: dict[str, tuple[float, float, float]] = {}
 
     def add(name: str, right: np.ndarray | None, value: float = float("nan")) -> None:
@@ -87,16 +98,26 @@ def rows_of(seed: SeedTables, strengths: Mapping[str, Sequence[float]]) -> dict[
     add("probability ensemble 0.6", seed.ensemble(0.6, "test"))
     add("target merged at 0.5", seed.right("target-0.5", "test"))
     add("target, re-based, merged at 0.5", seed.right("rebased-0.5", "test"))
-    for method, values in strengths.items():
-        best = _best_strength(seed, method, values)
-        if best is not None:
-            add(f"{method}, strength by contract", seed.right(f"{method}-{best:g}", "test"), best)
+    for method, value in tuned.items():
+        name = (
+            "BCWI, one alpha for all seeds" if method == "linear" else f"{NAMES[method]}, one strength for all seeds"
+        )
+        add(name, seed.right(f"{method}-{value:g}", "test"), value)
     return rows
 
 
-def _best_strength(seed: SeedTables, method: str, values: Sequence[float]) -> float | None:
-    old, new = seed.right("old", "dev"), seed.right("new-0", "dev")
-    tried = [(v, right) for v in values if (right := seed.right(f"{method}-{v:g}", "dev")) is not None]
+def tune(seeds: Sequence[SeedTables], method: str, values: Sequence[float]) -> float | None:
+    """The value that keeps the contract with the fewest flips on the development rows of all these seeds together.
+
+    The most accurate one when none keeps it; nothing while one of them is still to be trained.
+    """
+
+    def pooled(name: str) -> np.ndarray | None:
+        found = [right for seed in seeds if (right := seed.right(name, "dev")) is not None]
+        return np.concatenate(found) if found and len(found) == len(seeds) else None
+
+    old, new = pooled("old"), pooled("new-0")
+    tried = [(value, right) for value in values if (right := pooled(f"{method}-{value:g}")) is not None]
     if len(tried) < len(values) or old is None or new is None:
         return None
     kept = [(int((old & ~r).sum()), -float(r.mean()), v) for v, r in tried if r.mean() >= new.mean()]
@@ -118,9 +139,12 @@ def write_report(
     strengths: Mapping[str, Sequence[float]],
 ) -> str:
     """`table.md` and `table.json` beside the cells; rows with fewer seeds say how many they have."""
-    per_seed = {
-        s: rows_of(SeedTables(results / str(s), labels), strengths) for s in seeds if (results / str(s)).is_dir()
-    }
+    tables = {s: SeedTables(results / str(s), labels) for s in seeds if (results / str(s)).is_dir()}
+    first = list(tables.values())[:TUNING_SEEDS]
+    found = {method: tune(first, method, values) for method, values in strengths.items()}
+    found["linear"] = tune(first, "linear", LINEAR_ALPHAS[1:-1])
+    tuned = {method: value for method, value in found.items() if value is not None}
+    per_seed = {s: rows_of(table, tuned) for s, table in tables.items()}
     per_seed = {s: rows for s, rows in per_seed.items() if "new" in rows}
     names = list(dict.fromkeys(name for rows in per_seed.values() for name in rows))
     lines = [
