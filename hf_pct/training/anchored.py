@@ -96,7 +96,10 @@ class Anchors:
         """Take the old weights, and for EWC their Fisher, while the old model is at hand."""
         self.old = OldWeights.of(reference, trainer.model)
         if self.args.ewc_weight:
-            self.old.fisher = fisher_of_old(trainer, reference, self.old.weights)
+            fisher = fisher_of_old(trainer, reference, self.old.weights)
+            for value in fisher.values():  # in place: one copy of the weights' size less while training
+                value.mul_(2 * self.args.ewc_weight).add_(self.args.l2_sp_weight)
+            self.old.strength = fisher
 
     def bind(self, model: nn.Module) -> None:
         """Pair the tensors that are trained with their old values."""
@@ -109,9 +112,7 @@ class Anchors:
                 continue
             value, rows = old.beside(name, parameter)
             if args.ewc_weight or args.l2_sp_weight:
-                strength: Tensor | float = args.l2_sp_weight
-                if args.ewc_weight:
-                    strength = strength + 2 * args.ewc_weight * old.fisher_beside(name, parameter)
+                strength = old.strength_beside(name, parameter) if args.ewc_weight else args.l2_sp_weight
                 self.penalties.append(Anchor(parameter, value, rows, strength))
             if args.prior_weight_decay:
                 self.decays.append(Anchor(parameter, value, rows))

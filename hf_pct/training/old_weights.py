@@ -24,12 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class OldWeights:
-    """Old values by the new model's parameter names. Rows of added classes have none, and are left alone."""
+    """Old values by the new model's parameter names, and how strongly each is held where that differs.
+
+    Rows of added classes have none, and are left alone.
+    """
 
     weights: Mapping[str, Tensor]
     match: LabelAlignment
     heads: frozenset[str]
-    fisher: dict[str, Tensor] = field(default_factory=dict)
+    strength: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reference: Any, model: nn.Module) -> OldWeights:
@@ -50,9 +53,9 @@ class OldWeights:
             )
         return self._placed(name, self.weights[name], parameter)
 
-    def fisher_beside(self, name: str, parameter: Tensor) -> Tensor:
-        """The old model's Fisher for the same rows."""
-        return self._placed(name, self.fisher[name], parameter)[0]
+    def strength_beside(self, name: str, parameter: Tensor) -> Tensor:
+        """How strongly each weight of the same rows is held."""
+        return self._placed(name, self.strength[name], parameter)[0]
 
     def _placed(self, name: str, value: Tensor, parameter: Any) -> tuple[Tensor, Tensor | None]:
         rows = None
