@@ -7,7 +7,7 @@
 Every number is a mean over seeds with a 95 % t-interval. Alphas and strengths are chosen on development data alone
 (the contract: development accuracy not below the untreated new model's, then fewest flips); the test set is looked at
 once, at the chosen value. An alpha costs nothing and is chosen for each seed; a strength costs a training, so each
-baseline has four, tried on the first two seeds, and the best of them is trained on the others. A finished cell leaves
+baseline has four, tried on the first seed, and the best of them is trained on the others. A finished cell leaves
 `<seed>/<name>.npz` with its answers, and is never computed again; `--only` takes some of the seeds, for two processes.
 """
 

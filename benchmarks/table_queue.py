@@ -1,0 +1,126 @@
+"""Runs the cells that are missing, each as soon as what it needs is there, in processes of one thread each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+
+from table_specs import Cell, Table
+from table_store import Store
+
+Run = Callable[[Cell, Store], None]
+BUSY_WAIT = 5.0  # seconds until a cell that another run works on is looked at again
+
+
+def plan(table: Table, store: Store) -> list[str]:
+    """The cells to compute, what is needed first: those of the rows without answers, and the weights they need.
+
+    A cell with answers is computed again only when its weights are gone and an unfinished cell is made from them.
+    """
+    wanted: dict[str, None] = {}
+
+    def want(cell: str) -> None:
+        if cell in wanted:
+            return
+        if not store.has_weights(cell):
+            for need in table.cells[cell].needs:
+                if not store.has_weights(need):
+                    want(need)
+        wanted[cell] = None
+
+    for line in table.lines:
+        for pair in line.pairs.values():
+            for cell in pair:
+                if not store.finished(cell):
+                    want(cell)
+    return list(wanted)
+
+
+def work(cell: Cell, store: Store, run: Run) -> str:
+    """Compute one cell in this process; `busy` when another process is at it. Never raises: errors come back."""
+    try:
+        with store.lock(cell.id) as mine:
+            if not mine:
+                return "busy"
+            if not store.has_weights(cell.id):
+                run(cell, store)
+            store.publish(cell.id)
+        return "done"
+    except Exception as error:
+        log = store.work / f"{cell.id}.failed.txt"
+        log.write_text(traceback.format_exc(), encoding="utf-8")
+        return f"{type(error).__name__}: {str(error).strip() or 'no message'} (traceback: {log.name})"
+
+
+def run_cells(
+    table: Table, store: Store, run: Run, processes: int = 2, say: Callable[[str], None] = print
+) -> dict[str, str]:
+    """Compute what `plan` says; returns the cells that failed with the reason. Those made from them are left out."""
+    store.sweep()
+    cells = plan(table, store)
+    left = dict.fromkeys(cells)
+    failed: dict[str, str] = {}
+    done: set[str] = set()
+    running: dict[Future[str], str] = {}
+    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_one_thread, initargs=(_import_paths(),))
+    try:
+        while left or running:
+            for cell in [each for each in left if len(running) < processes and _ready(table, each, left, running)]:
+                if len(running) >= processes:
+                    break
+                del left[cell]
+                broken = [need for need in table.cells[cell].needs if need in failed]
+                if broken:
+                    failed[cell] = f"not computed, because {broken[0]} failed"
+                    continue
+                running[pool.submit(work, table.cells[cell], store, run)] = cell
+            if not running:
+                continue
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                cell, outcome = running.pop(future), future.result()
+                if outcome == "busy":
+                    left[cell] = None
+                    time.sleep(BUSY_WAIT)
+                elif outcome == "done":
+                    done.add(cell)
+                    say(f"{len(done)} of {len(cells)}: {cell}")
+                else:
+                    failed[cell] = outcome
+                    say(f"FAILED {cell}: {outcome}")
+    except BaseException:
+        _stop(pool)
+        raise
+    pool.shutdown()
+    return failed
+
+
+def _ready(table: Table, cell: str, left: Iterable[str], running: dict[Future[str], str]) -> bool:
+    pending = {*left, *running.values()}
+    return not pending.intersection(table.cells[cell].needs)
+
+
+def _stop(pool: ProcessPoolExecutor) -> None:
+    """End the workers at once: what they have not finished is in folders that no one takes for finished."""
+    for process in list((pool._processes or {}).values()):
+        process.terminate()
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _import_paths() -> list[str]:
+    return [str(Path(__file__).resolve().parent)]
+
+
+def _one_thread(paths: list[str]) -> None:
+    import sys
+
+    sys.path[:0] = [path for path in paths if path not in sys.path]
+    os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    import torch
+
+    torch.set_num_threads(1)

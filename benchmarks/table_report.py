@@ -1,0 +1,130 @@
+"""From the answers of the cells to a table: means over seeds with 95 % t-intervals, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import special
+from table_specs import Line, Table
+from table_store import Answers, Store
+
+from hf_pct.flips.counts import count_flips
+
+COLUMNS = {
+    "old_error": "error rate old",
+    "new_error": "error rate new",
+    "nfr": "NFR",
+    "relative_nfr": "relative NFR",
+}
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+    """The mean, and half the width of its t-interval; NaN for a single value, which says nothing about spread."""
+    mean, count = float(np.mean(values)), len(values)
+    if count < 2:
+        return mean, math.nan
+    quantile = float(special.stdtrit(count - 1, (1 + confidence) / 2))
+    return mean, quantile * float(np.std(values, ddof=1)) / math.sqrt(count)
+
+
+def measure(old: Answers, new: Answers) -> dict[str, float]:
+    """The numbers of one update, as fractions.
+
+    Flips and both error rates are of the rows whose class the old model knows; where the new one knows more,
+    `new_error_all` is its error rate on all rows.
+    """
+    if not (np.array_equal(old.ids, new.ids) and np.array_equal(old.labels, new.labels)):
+        raise ValueError("The two cells answer different rows: their data differ in name, size or seed.")
+    known = np.isin(old.labels, old.classes)
+    counts = count_flips(old.answers[known], new.answers[known], old.labels[known])
+    return {
+        "old_error": counts.old_error_rate,
+        "new_error": counts.new_error_rate,
+        "nfr": counts.nfr,
+        "relative_nfr": counts.relative_nfr,
+        "new_error_all": float((new.answers != new.labels).mean()),
+        "rows": float(counts.total),
+    }
+
+
+def summarise(table: Table, store: Store) -> list[dict[str, Any]]:
+    """One entry a line of the table; seeds whose cells are missing are left out and counted."""
+    entries = []
+    for line in table.lines:
+        seeds = [seed for seed, pair in line.pairs.items() if all(store.finished(cell) for cell in pair)]
+        per_seed = {seed: _numbers(table, store, line, seed) for seed in seeds}
+        entry: dict[str, Any] = {"name": line.name, "seeds": seeds, "of": len(line.pairs), "per_seed": per_seed}
+        for key in (*COLUMNS, "new_error_all", "seconds", "alpha"):
+            values = [numbers[key] for numbers in per_seed.values()]
+            # a cost is unknown where an answer table came without those of the cells behind it
+            usable = bool(values) and not any(math.isnan(value) for value in values)
+            entry[key] = mean_interval(values) if usable else None
+        entry["added_classes"] = any(numbers["rows"] < numbers["all_rows"] for numbers in per_seed.values())
+        entries.append(entry)
+    return entries
+
+
+def _numbers(table: Table, store: Store, line: Line, seed: int) -> dict[str, float]:
+    old, new = (Answers.load(store.answers(cell)) for cell in line.pairs[seed])
+    needed = table.closure(line.pairs[seed])
+    known = all(store.finished(cell) for cell in needed)
+    seconds = sum(Answers.load(store.answers(cell)).seconds for cell in needed) if known else math.nan
+    return {**measure(old, new), "seconds": seconds, "alpha": new.alpha, "all_rows": float(len(new.labels))}
+
+
+def to_markdown(table: Table, entries: Sequence[dict[str, Any]]) -> str:
+    """The table for people, in percent."""
+    grown = any(entry["added_classes"] for entry in entries)
+    headers = ["update", "seeds", *COLUMNS.values(), *(["error rate new, all classes"] if grown else []), "cost, s"]
+    lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
+    for entry in entries:
+        keys = [*COLUMNS, *(["new_error_all"] if grown else [])]
+        shown = [_shown(entry[key], 100.0, 2) for key in keys]
+        alphas = [numbers["alpha"] for numbers in entry["per_seed"].values()]
+        chosen = [] if not alphas or any(map(math.isnan, alphas)) else [f"alpha {', '.join(f'{a:g}' for a in alphas)}"]
+        name = f"{entry['name']} ({chosen[0]})" if chosen else entry["name"]
+        cells = [name, f"{len(entry['seeds'])} of {entry['of']}", *shown, _shown(entry["seconds"], 1.0, 0)]
+        lines.append(f"| {' | '.join(cells)} |")
+    note = (
+        "Percent, means over seeds with 95 % t-intervals. Relative NFR is NFR over what independent models would show. "
+        "Cost is the processor time of every model that the row needs, once for each seed, members and old model "
+        "included, although rows and tables share them."
+    )
+    grown_note = " Flips are counted on the rows whose class the old model knows." if grown else ""
+    head = f"# {table.name}: {table.title}\n\nAnswers to {table.paper}. {table.caption}"
+    return "\n\n".join([head, "\n".join(lines), note + grown_note]) + "\n"
+
+
+def _shown(value: tuple[float, float] | None, scale: float, digits: int) -> str:
+    if value is None:
+        return "-"
+    mean, half = value[0] * scale, value[1] * scale
+    return f"{mean:.{digits}f}" if math.isnan(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def write_report(table: Table, store: Store) -> str:
+    """`<table>.md` and `<table>.json` beside the cells; returns the Markdown."""
+    entries = summarise(table, store)
+    text = to_markdown(table, entries)
+    store.results.mkdir(parents=True, exist_ok=True)
+    (store.results / f"{table.name}.md").write_text(text, encoding="utf-8")
+    content = {
+        "table": table.name, "title": table.title, "paper": table.paper, "caption": table.caption,
+        "rows": [{**entry, "cells": dict(line.pairs)} for entry, line in zip(entries, table.lines, strict=True)],
+    }  # fmt: skip
+    written = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
+    (store.results / f"{table.name}.json").write_text(written, encoding="utf-8")
+    return text
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN: null stands for what could not be computed."""
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and math.isnan(value) else value

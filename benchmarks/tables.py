@@ -1,0 +1,84 @@
+"""The papers' tables on real data: train what is missing, then draw the table from the cells' answers.
+
+    python benchmarks/tables.py T1                  # or make bench-T1; goes on where it stopped
+    python benchmarks/tables.py T1 --report_only    # the table from the answers that are there
+    python benchmarks/tables.py T1 --quick          # one seed, one epoch, a few hundred rows, in a temporary folder
+
+A table is a file in `benchmarks/configs/`; README.md in this folder tells how to add one. Exits with 1 when a cell
+failed; the others are computed all the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from table_queue import plan, run_cells
+from table_report import write_report
+from table_specs import Table, read_table, table_path
+from table_store import ROOT, Answers, Store
+
+
+def estimate(table: Table, store: Store, cells: list[str], processes: int) -> str:
+    """How much is left; minutes as soon as a cell of the table has been timed."""
+    known = [Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell)]
+    left = f"{table.name}: {len(cells)} of {len(table.cells)} cells to compute in {processes} processes"
+    if not cells or not known:
+        return left
+    minutes = float(np.mean(known)) * len(cells) / processes / 60
+    return f"{left}, about {minutes:.0f} minutes at the mean of those that are there"
+
+
+def run_command(table: Table, report_only: bool, store: Store) -> int:
+    """A table with a program of its own: run it, and put its table beside the others."""
+    script, *options = table.command
+    extra = ["--report_only"] if report_only else []
+    code = subprocess.call([sys.executable, str(ROOT / "benchmarks" / script), *options, *extra])
+    if code == 0:
+        source = ROOT / "benchmarks" / "results" / Path(script).stem
+        head = f"# {table.name}: {table.title}\n\nAnswers to {table.paper}. {table.caption}\n\n"
+        store.results.mkdir(parents=True, exist_ok=True)
+        (store.results / f"{table.name}.md").write_text(head + (source / "table.md").read_text("utf-8"), "utf-8")
+        (store.results / f"{table.name}.json").write_text((source / "table.json").read_text("utf-8"), "utf-8")
+    return code
+
+
+def run_table(table: Table, store: Store, processes: int, report_only: bool) -> int:
+    failed: dict[str, str] = {}
+    if not report_only:
+        from table_cells import run_cell
+
+        began = time.monotonic()
+        print(estimate(table, store, plan(table, store), processes), flush=True)
+        failed = run_cells(table, store, run_cell, processes, lambda line: print(line, flush=True))
+        print(f"{table.name}: {(time.monotonic() - began) / 60:.1f} minutes", flush=True)
+    print(write_report(table, store))
+    for cell, reason in failed.items():
+        print(f"{cell}: {reason}", file=sys.stderr)
+    return int(bool(failed))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", help="T1 to T11, a file in benchmarks/configs")
+    parser.add_argument("--processes", type=int, default=2, help="how many cells are computed side by side")
+    parser.add_argument("--report_only", action="store_true", help="draw the table, compute nothing")
+    parser.add_argument("--quick", action="store_true", help="see that the table runs; nothing is kept")
+    options = parser.parse_args(arguments)
+    table = read_table(table_path(options.table), options.quick)
+    if table.command:
+        return run_command(table, options.report_only or options.quick, Store())
+    if not options.quick:
+        return run_table(table, Store(), options.processes, options.report_only)
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "work", Path(folder) / "results")
+        return run_table(table, store, options.processes, report_only=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
