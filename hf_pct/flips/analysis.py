@@ -54,6 +54,7 @@ def pair_figures(
         "uncertainty_histograms": {
             "values": thinned_by_group(unsure, groups),
             "unit": "entropy of the old model, nats",
+            "counts": count_by_group(groups),
         },
     }
     known = broken & (new_answers_in_old >= 0)
