@@ -124,13 +124,12 @@ class _Merge:
         self.new, self.match, self.alpha = new, match, alpha
         self.heads = set(head_entries(old.shapes, new[0].shapes, match)) if match else set()
         self.hashes = [WeightsHash() for _ in self.sides]
-        # two sets: while one is merged and written, the other is being filled
-        self.buffers = [[torch.empty(CHUNK_BYTES, dtype=torch.uint8) for _ in self.sides] for _ in range(2)]
+        self.buffer = torch.empty(CHUNK_BYTES, dtype=torch.uint8)
         self.output: dict[str, str] = {}
         self.bad: list[str] = []
 
     def write(self, folder: Path, progress: bool) -> None:
-        """Read in one thread, merge and write in the other; both spend their time outside Python's lock."""
+        """Hash the inputs in one thread, merge and write in the other; both spend their time outside Python's lock."""
         total = sum(entry.bytes for entry in self.sides[1].values())
         pieces_of = {source: list(self._plan(source)) for source in self.new[0].files}
         plan = [piece for source in self.new[0].files for piece in pieces_of[source]]
@@ -139,19 +138,23 @@ class _Merge:
             ThreadPoolExecutor(1) as reader,
             tqdm(total=total, unit="B", unit_scale=True, disable=not progress) as bar,
         ):
-            ahead = (reader.submit(self._read, files, *piece, i % 2) for i, piece in enumerate(plan))
+            ahead = (reader.submit(self._read, files, *piece) for piece in plan)
             coming = next(ahead, None)
             for source in self.new[0].files:
                 digest = xxhash.xxh3_128(source.header)
                 with open(folder / source.path.name, "wb", buffering=0) as stream:
                     write_all(stream, torch.frombuffer(bytearray(source.header), dtype=torch.uint8))
-                    for entry, _, _ in pieces_of[source]:
+                    for entry, offset, length in pieces_of[source]:
                         parts = coming.result() if coming is not None else []
                         coming = next(ahead, None)
                         data = self._merged(entry.name, parts)
                         digest.update(memoryview(data.numpy()))
                         write_all(stream, data)
                         bar.update(len(data))
+                        del parts, data  # they lie in what is forgotten
+                        for side in self.sides:
+                            if entry.name in side:
+                                files.forget(side[entry.name], *_same_piece(side[entry.name], entry, offset, length))
                 self.output[source.path.name] = f"xxh3_128:{digest.hexdigest()}"
             raise_all([line for name in self.bad for line in self._blame(files, name)], "These weights are not finite")
         for path in self.new[0].side_files():
@@ -169,11 +172,10 @@ class _Merge:
                 for offset, length in pieces(entry.bytes):
                     yield entry, offset, length
 
-    def _read(self, files: Files, entry: Entry, offset: int, length: int, slot: int) -> list[Tensor]:
-        """The same piece of every input that has the entry, hashed on the way."""
+    def _read(self, files: Files, entry: Entry, offset: int, length: int) -> list[Tensor]:
+        """The same piece of every input that has the entry, hashed, which also brings it from the disk."""
         parts = []
-        itemsize = DTYPES[entry.dtype].itemsize
-        for side, digest, buffer in zip(self.sides, self.hashes, self.buffers[slot], strict=True):
+        for side, digest in zip(self.sides, self.hashes, strict=True):
             source = side.get(entry.name)
             if source is None:  # no Fisher for this entry
                 continue
@@ -182,13 +184,9 @@ class _Merge:
                 digest.update(source, whole.reshape(-1).view(torch.uint8))
                 parts.append(whole)
                 continue
-            kind = DTYPES[source.dtype]
-            start, size = offset // itemsize * kind.itemsize, length // itemsize * kind.itemsize
-            if size > len(buffer):  # a Fisher in a wider dtype than the weights
-                buffer = torch.empty(size, dtype=torch.uint8)
-            files.read_into(source, start, buffer[:size])
-            digest.update(source, buffer[:size])
-            parts.append(buffer[:size].view(kind))
+            piece = files.typed(source, *_same_piece(source, entry, offset, length))
+            digest.update(source, piece.view(torch.uint8))
+            parts.append(piece)
         return parts
 
     def _merged(self, name: str, parts: list[Tensor]) -> Tensor:
@@ -210,14 +208,16 @@ class _Merge:
         if alpha == 1.0:
             return old
         if fisher is None and start.dtype == torch.float32:
-            return start.lerp_(old, alpha)  # in the buffer it was read into
+            return torch.lerp(start, old, alpha, out=self.buffer.view(torch.float32)[: start.numel()].view_as(start))
         return merge_tensor(old, start, alpha, fisher)
 
     def _check_finite(self, name: str, merged: Tensor) -> None:
         """One look at the result covers every input that went into it: NaN and infinity survive interpolation."""
         if not merged.is_floating_point() or not merged.numel() or name in self.bad[-1:]:
             return
-        if not all(isfinite(float(end)) for end in torch.aminmax(working(merged))):
+        values = working(merged)
+        # the sum is quicker than looking at each, and finite if they are, unless it overflows
+        if not isfinite(float(values.sum())) and not all(isfinite(float(end)) for end in torch.aminmax(values)):
             self.bad.append(name)
 
     def _blame(self, files: Files, name: str) -> list[str]:
@@ -227,6 +227,12 @@ class _Merge:
             if name in side and not bool(torch.isfinite(working(files.read(side[name]))).all()):
                 lines.append(f"{name}: NaN or infinite values in {side[name].file}")
         return lines or [f"{name}: the merged values overflow {self.sides[1][name].dtype}"]
+
+
+def _same_piece(source: Entry, entry: Entry, offset: int, length: int) -> tuple[int, int]:
+    """Where the numbers of a piece of `entry` are in another input, whose dtype may be another (a Fisher's)."""
+    ours, theirs = DTYPES[entry.dtype].itemsize, DTYPES[source.dtype].itemsize
+    return offset // ours * theirs, length // ours * theirs
 
 
 def _open_fisher(path: str | Path | None) -> tuple[dict[str, Entry], list[str]]:

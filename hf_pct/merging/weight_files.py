@@ -8,8 +8,10 @@ because the output repeats the new model's header byte for byte.
 from __future__ import annotations
 
 import json
+import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -101,32 +103,48 @@ def read_weight_file(path: Path) -> tuple[WeightFile | None, list[str]]:
 
 
 class Files:
-    """Open files by path, so that a merge over many shards opens each once."""
+    """Files mapped by path, each once: what the page cache holds is used where it lies, without being copied."""
 
     def __init__(self) -> None:
-        self._open: dict[Path, BinaryIO] = {}
+        self._open: dict[Path, tuple[BinaryIO, mmap.mmap]] = {}
 
-    def read_into(self, entry: Entry, offset: int, buffer: Tensor) -> None:
-        """Fill a byte buffer from `offset` within the entry; a file that ends early is an error, not zeros."""
-        stream = self._open.get(entry.file)
-        if stream is None:
-            stream = self._open[entry.file] = open(entry.file, "rb", buffering=0)  # noqa: SIM115 closed by close()
-        stream.seek(entry.start + offset)
-        view = memoryview(buffer.numpy())
-        while view:
-            count = stream.readinto(view)  # type: ignore[attr-defined]
-            if not count:
-                raise OSError(f"{entry.file} ended while {entry.name} was read: did something change it?")
-            view = view[count:]
+    def _map(self, entry: Entry) -> mmap.mmap:
+        if entry.file not in self._open:
+            opened = open(entry.file, "rb", buffering=0)  # noqa: SIM115 closed by close()
+            self._open[entry.file] = opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+        stream, mapped = self._open[entry.file]
+        # what is mapped beyond the end of a file that was cut meanwhile cannot be read without killing the process
+        if os.fstat(stream.fileno()).st_size < entry.stop:
+            raise OSError(f"{entry.file} ended while {entry.name} was read: did something change it?")
+        return mapped
+
+    def view(self, entry: Entry, offset: int, size: int) -> Tensor:
+        """Bytes of an entry as they lie in the file. Not to be written to, nor used after `forget` or `close`."""
+        if not size:
+            return torch.empty(0, dtype=torch.uint8)
+        return torch.frombuffer(self._map(entry), dtype=torch.uint8, count=size, offset=entry.start + offset)
+
+    def typed(self, entry: Entry, offset: int, size: int) -> Tensor:
+        """The same as numbers; copied only where the file has them at an odd address."""
+        kind, piece = DTYPES[entry.dtype], self.view(entry, offset, size)
+        return (piece if piece.data_ptr() % kind.itemsize == 0 else piece.clone()).view(kind)
+
+    def forget(self, entry: Entry, offset: int, size: int) -> None:
+        """Let the memory of pages that were used go; the page cache keeps them for others."""
+        if size and entry.file in self._open and hasattr(mmap, "MADV_DONTNEED"):
+            start = (entry.start + offset) // mmap.PAGESIZE * mmap.PAGESIZE
+            length = (entry.start + offset + size) // mmap.PAGESIZE * mmap.PAGESIZE - start
+            if length > 0:
+                self._open[entry.file][1].madvise(mmap.MADV_DONTNEED, start, length)
 
     def read(self, entry: Entry) -> Tensor:
-        """One whole tensor."""
-        buffer = torch.empty(entry.bytes, dtype=torch.uint8)
-        self.read_into(entry, 0, buffer)
-        return buffer.view(DTYPES[entry.dtype]).reshape(entry.shape)
+        """One whole tensor, copied."""
+        return self.typed(entry, 0, entry.bytes).clone().reshape(entry.shape)
 
     def close(self) -> None:
-        for stream in self._open.values():
+        for stream, mapped in self._open.values():
+            with suppress(BufferError):  # a traceback, say, still refers to a piece
+                mapped.close()
             stream.close()
         self._open.clear()
 
@@ -174,12 +192,12 @@ class WeightsHash:
 
 def hash_weights(entries: dict[str, Entry]) -> str:
     """The content hash by itself."""
-    digest, buffer = WeightsHash(), torch.empty(CHUNK_BYTES, dtype=torch.uint8)
+    digest = WeightsHash()
     with Files() as files:
         for entry in entries.values():
             for offset, length in pieces(entry.bytes) if entry.bytes else [(0, 0)]:
-                files.read_into(entry, offset, buffer[:length])
-                digest.update(entry, buffer[:length])
+                digest.update(entry, files.view(entry, offset, length))
+                files.forget(entry, offset, length)
     return digest.hexdigest()
 
 
