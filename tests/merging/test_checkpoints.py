@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import struct
 
@@ -15,7 +16,7 @@ from hf_pct.merging.interpolate import interpolate, uniform_soup
 from hf_pct.merging.record import MergeRecord
 from hf_pct.merging.replay import replay
 from hf_pct.merging.streaming import merge_checkpoints
-from hf_pct.merging.weight_files import file_hash, hash_weights
+from hf_pct.merging.weight_files import Files, file_hash, hash_weights, read_weight_file
 
 
 def load_folder(folder):
@@ -281,3 +282,39 @@ def test_wrong_use(folders, tmp_path, options, message):
     new = options.pop("new", folders / "new")
     with pytest.raises(ValueError, match=message):
         merge_checkpoints(folders / "old", new, tmp_path / "out", **options)
+
+
+def test_a_file_that_is_cut_while_it_is_read(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file({"weight": torch.arange(5000.0)}, path)
+    file, problems = read_weight_file(path)
+    assert not problems
+    with Files() as files:
+        assert torch.equal(files.read(file.entries[0]), torch.arange(5000.0))
+        os.truncate(path, 1000)
+        with pytest.raises(OSError, match="ended while weight was read"):
+            files.read(file.entries[0])
+
+
+def test_numbers_at_an_odd_address_are_read(tmp_path):
+    """The library puts large dtypes first; other writers need not."""
+    path = tmp_path / "model.safetensors"
+    header = json.dumps({
+        "flags": {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]},
+        "weight": {"dtype": "F32", "shape": [4], "data_offsets": [3, 19]},
+    }).encode()  # fmt: skip
+    weight = torch.tensor([1.5, -2.0, 3.25, 0.5])
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes([1, 2, 3]) + weight.numpy().tobytes())
+    file, problems = read_weight_file(path)
+    assert not problems
+    with Files() as files:
+        flags, found = (files.read(entry) for entry in file.entries)
+    assert flags.tolist() == [1, 2, 3]
+    assert torch.equal(found, weight)
+
+
+def test_mapping_leaves_the_inputs_as_they_were(folders, tmp_path):
+    before = {path: path.read_bytes() for name in ("old", "new") for path in (folders / name).glob("*.safetensors")}
+    merge_checkpoints(folders / "old", folders / "new", tmp_path / "out", alpha=0.3)
+    assert before
+    assert all(path.read_bytes() == content for path, content in before.items())
