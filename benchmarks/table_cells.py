@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +21,32 @@ BATCH = 128
 
 
 def run_cell(cell: Cell, store: Store) -> None:
-    """Compute a cell into its folder. The seconds are processor time, which neighbours on the machine change little."""
-    began = time.process_time()
+    """Compute a cell into its folder. Seconds are processor time, which neighbours on the machine change little."""
+    _prepare()  # like the data, once a process and not a part of any cell's cost
     task = load_task(cell.spec["data"])
+    began = time.process_time()
     with store.unfinished(cell.id) as folder:
         kind = {"train": _train, "mean": _mean, "merge": _merge}[cell.spec["kind"]]
         answers, classes, alpha = kind(cell, store, task, folder)
         seconds = time.process_time() - began
         test = task.test
         Answers(test.ids, test.labels, answers, classes, seconds, alpha).save(folder / ANSWERS)
+
+
+@lru_cache(maxsize=1)
+def _prepare() -> None:
+    """Imports that would otherwise fall into the first cell, one thread, and no bars or load reports."""
+    import datasets
+    from transformers.utils import logging
+
+    import hf_pct.merging.merger
+    import hf_pct.training.elodi
+    import hf_pct.training.timm_models  # noqa: F401
+
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    datasets.disable_progress_bars()
 
 
 Result = tuple[np.ndarray, np.ndarray, float]
@@ -46,6 +65,7 @@ def _train(cell: Cell, store: Store, task: Task, folder: Path) -> Result:
     trainer = build_trainer(cell, store, task, folder, model, processor, rows, names)
     trainer.train()
     model = trainer.model
+    shutil.rmtree(folder / "run", ignore_errors=True)  # cached references, and members that nobody else needs
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     logits = logits_of(model, task, names, processor)
@@ -59,7 +79,10 @@ def _go_on(folder: Path, names: Sequence[str]) -> tuple[Any, Any]:
     from hf_pct.merging.sides import widened
 
     old, processor = kept_model(folder)
-    return widened(old, names), processor
+    model = widened(old, names)
+    if hasattr(model.config, "label_names"):  # a timm config that was loaded writes these, and not id2label
+        model.config.label_names = list(names)
+    return model, processor
 
 
 def build_trainer(
@@ -89,6 +112,7 @@ def build_trainer(
         else:
             options["model_init"] = lambda: fresh_model(spec["model"], names, spec.get("drop_rate"))[0]
         trainer: Any = ELODITrainer(args=arguments, **options)
+        trainer.member_trainer_class = _quiet_member
     else:
         arguments = FocalDistillArguments(method=spec["method"], **values)
         trainer = FocalDistillTrainer(model, arguments, **options)
@@ -97,6 +121,17 @@ def build_trainer(
         from hf_pct.merging.head_rows import KeepHeadRows
 
         trainer.add_callback(KeepHeadRows(kept_model(store.folder(spec["start"]))[0]))
+    return trainer
+
+
+def _quiet_member(*given: Any, **options: Any) -> Any:
+    """A member's trainer that prints nothing."""
+    from transformers import PrinterCallback
+
+    from hf_pct.training.base import PCTrainer
+
+    trainer = PCTrainer(*given, **options)
+    trainer.remove_callback(PrinterCallback)
     return trainer
 
 

@@ -19,7 +19,7 @@ _DECODED = ROOT / "build" / "tables" / "images"
 
 
 def read_images(path: Path, size: int) -> tuple[Tensor, np.ndarray, tuple[str, ...]]:
-    """Pixels from -1 to 1, labels and class names of a parquet file; decoded once, then kept as bytes in build/."""
+    """Bytes of pixels, labels and class names of a parquet file; decoded once, then kept in build/."""
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
@@ -31,13 +31,19 @@ def read_images(path: Path, size: int) -> tuple[Tensor, np.ndarray, tuple[str, .
 
         images = table["image"].to_pylist()
         opened = (Image.open(io.BytesIO(image["bytes"])).convert("RGB") for image in images)
-        pixels = np.stack([np.asarray(each if each.size == (size, size) else each.resize((size, size))) for each in opened])
+        pixels = np.stack(
+            [np.asarray(each if each.size == (size, size) else each.resize((size, size))) for each in opened]
+        )
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}.npy")
         np.save(partial, pixels)
         partial.rename(kept)
-    raw = torch.from_numpy(np.load(kept)).permute(0, 3, 1, 2)
-    return raw.float().div_(127.5).sub_(1.0), labels, names
+    return torch.from_numpy(np.load(kept)).permute(0, 3, 1, 2), labels, names
+
+
+def normalised(pixels: Tensor) -> Tensor:
+    """From -1 to 1, as float32: the mean and the spread that EfficientNet-Lite was trained with."""
+    return pixels.float().div_(127.5).sub_(1.0)
 
 
 def class_names(schema: Any) -> tuple[str, ...]:
@@ -52,8 +58,6 @@ class ImageRows(Dataset):
 
     Draws from torch's own generator, which the trainer seeds; the old model sees the view that the new one sees.
     """
-
-    column_names = ("pixel_values", "labels")
 
     def __init__(self, pixels: Tensor, labels: Sequence[int], padding: int = 0) -> None:
         self.pixels, self.labels, self.padding = pixels, list(labels), padding

@@ -39,7 +39,9 @@ def _merger(cell: Cell, store: Store, task: Task, folder: Path) -> tuple[Any, An
 
     spec = cell.spec
     if task.dev is None:
-        raise ValueError(f"The data {spec['data']['name']!r} have no development rows to choose alpha on; give dev: N.")
+        raise ValueError(
+            f"The data {spec['data']['name']!r} have no development rows to choose alpha on; give dev: N."
+        )
     olds, news = ([str(store.folder(each)) for each in spec[side]] for side in ("old", "new"))
     processor = kept_model(store.folder(spec["new"][0]))[1]
     method = "linear" if spec["method"] == "probability" else spec["method"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
@@ -68,7 +70,9 @@ def run_cells(
     done: set[str] = set()
     running: dict[Future[str], str] = {}
     context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
-    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_one_thread, initargs=(_import_paths(),))
+    pool = ProcessPoolExecutor(
+        processes, mp_context=context, initializer=_begin, initargs=(_import_paths(), os.getpid())
+    )
     try:
         while left or running:
             for cell in [each for each in left if len(running) < processes and _ready(table, each, left, running)]:
@@ -116,11 +120,14 @@ def _import_paths() -> list[str]:
     return [str(Path(__file__).resolve().parent)]
 
 
-def _one_thread(paths: list[str]) -> None:
-    import sys
-
+def _begin(paths: list[str], parent: int) -> None:
+    """What a worker does first: it finds the engine, keeps to one thread, and ends when the process above it does."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     sys.path[:0] = [path for path in paths if path not in sys.path]
     os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-    import torch
 
-    torch.set_num_threads(1)
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)

@@ -90,9 +90,9 @@ def to_markdown(table: Table, entries: Sequence[dict[str, Any]]) -> str:
         cells = [name, f"{len(entry['seeds'])} of {entry['of']}", *shown, _shown(entry["seconds"], 1.0, 0)]
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "Percent, means over seeds with 95 % t-intervals. Relative NFR is NFR over what independent models would show. "
-        "Cost is the processor time of every model that the row needs, once for each seed, members and old model "
-        "included, although rows and tables share them."
+        "Percent, means over seeds with 95 % t-intervals. Relative NFR is NFR over what independent models would "
+        "show. Cost is the processor time of every model that the row needs, once for each seed, members and old "
+        "model included, although rows and tables share them."
     )
     grown_note = " Flips are counted on the rows whose class the old model knows." if grown else ""
     head = f"# {table.name}: {table.title}\n\nAnswers to {table.paper}. {table.caption}"

@@ -4,7 +4,8 @@ A **cell** is one model: trained, averaged or merged. Its spec holds all that de
 method, settings, seed, and the ids of the cells it depends on), and its id is a readable name with a hash of the spec.
 So the same spec is the same cell, in whichever row or table it stands, and is trained once.
 
-In the file, `cells` are templates: a row asks for one at each of the table's seeds.
+In the file, `cells` are templates: a row asks for one at each of the table's seeds. Two models of an update should not
+have the same run seed, or they would see their training rows in the same order.
 
     small:    {train: none, model: resnet10}                            # run seed = the row's seed
     new:      {train: none, model: resnet10, seed: 3}                   # run seed = the row's seed + 3
@@ -21,15 +22,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import yaml
-from table_vocabulary import DATA, MERGES, METHODS, check_template, check_top, part_of
-from table_vocabulary import RECIPES as RECIPES
+from table_vocabulary import RECIPES, check_template, check_top, part_of
 
 CONFIGS = Path(__file__).resolve().parent / "configs"
-QUICK = {"train": 320, "test": 320, "dev": 160}
+QUICK = {"train": 160, "test": 160, "dev": 80}
 _LINKS = ("start", "old", "new", "members")
 
 
@@ -127,7 +128,7 @@ class _Builder:
         for row in values.get("rows", ()):
             versions = row.get("versions") or [row["old"], row["new"]]
             made = {seed: [self.cell(each, seed, at) for each in versions] for at, seed in enumerate(self.seeds)}
-            for i, j in [(i, j) for j in range(len(versions)) for i in range(j)]:
+            for i, j in combinations(range(len(versions)), 2):
                 name = row["name"] if len(versions) == 2 else f"{row['name']}: v{i + 1} -> v{j + 1}"
                 lines.append(Line(name, {seed: (chain[i], chain[j]) for seed, chain in made.items()}))
         return Table(
@@ -140,7 +141,7 @@ class _Builder:
         template = self.values["cells"][name]
         if "mean" in template:
             spec: dict[str, Any] = {"kind": "mean", "data": self.data, "members": self.pool(template, at)}
-            return self.keep(f"{self.data['name']}-mean-{template['mean']}-{at}", spec)
+            return self.keep(f"{self.data['name']}-mean-of-{template['take']}", spec)
         if "merge" in template:
             return self.merged(template, seed, at)
         return self.trained(template, seed, at)
@@ -157,7 +158,8 @@ class _Builder:
             "part": template.get("part", "all"), "old": [self.cell(template["old"], seed, at)],
             "new": [self.cell(each, seed, at) for each in news],
         }  # fmt: skip
-        return self.keep(f"{self.data['name']}-{template['merge']}-{template['alpha']}-s{seed}", spec)
+        run = spec["new"][0].split("-")[-2]  # names, too, follow from the spec alone
+        return self.keep(f"{self.data['name']}-{template['merge']}-{template['alpha']}-{run}", spec)
 
     def trained(self, template: Mapping[str, Any], seed: int, at: int) -> str:
         run, method = seed + template.get("seed", 0), template["train"]
@@ -203,6 +205,3 @@ def _circles(templates: Mapping[str, Any]) -> list[str]:
     for name in templates:
         visit(name, ())
     return problems
-
-
-__all__ = ["DATA", "MERGES", "METHODS", "Cell", "Line", "Table", "read_table", "table_path"]

@@ -1,8 +1,8 @@
 """Where cells are kept, and how they come to be there whole or not at all.
 
-    build/tables/<cell>/                      weights, logits on the test set (not committed)
-    build/tables/.<cell>.lock                 held by the process that works on the cell
-    benchmarks/results/tables/<cell>.npz      answers on the test set (committed): what the tables are drawn from
+build/tables/<cell>/                      weights, logits on the test set (not committed)
+build/tables/.<cell>.lock                 held by the process that works on the cell
+benchmarks/results/tables/<cell>.npz      answers on the test set (committed): what the tables are drawn from
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Answers:
     @classmethod
     def load(cls, path: Path) -> Answers:
         with np.load(path) as found:
-            numbers = {name: float(found[name]) for name in ("seconds", "alpha")}
-            return cls(*(found[name] for name in ("ids", "labels", "answers", "classes")), **numbers)
+            ids, labels, answers, classes = (found[name] for name in ("ids", "labels", "answers", "classes"))
+            return cls(ids, labels, answers, classes, float(found["seconds"]), float(found["alpha"]))
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,9 @@ def _check_train(title: str, template: Mapping[str, Any]) -> list[str]:
 def _check_pool(title: str, asked: Mapping[str, Any]) -> list[str]:
     problems = _unknown(title, asked, _POOL) + _missing(title, asked, _POOL)
     if not problems and not 1 < asked["take"] <= asked["of"]:
-        problems.append(f"{title}take {asked['take']} of {asked['of']}, expected at least 2 and no more than there are")
+        problems.append(
+            f"{title}take {asked['take']} of {asked['of']}, expected at least 2 and no more than there are"
+        )
     return problems
 
 

@@ -1,11 +1,13 @@
-"""How the demo's models come about: plain fine-tuning, the same with focal distillation, and merging back.
+"""How the demo's models come about: plain fine-tuning, the same with focal distillation, merging back, and ELODI.
 
-One function each, for text and for images alike; what differs between the three is what a reader should see.
+One function each, for text and for images alike; what differs between them is what a reader should see.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallb
 from ..merging.args import BCWIArguments
 from ..merging.merger import BCWIMerger
 from ..tasks import load_model
-from ..training.args import FocalDistillArguments
+from ..training.args import ELODIArguments, FocalDistillArguments, PCTArguments
+from ..training.elodi import ELODITrainer
 from ..training.focal_distill import FocalDistillTrainer
 from .quiet import quiet
 
@@ -45,7 +48,7 @@ def fine_tune(
         if old_model is None:
             trainer = Trainer(model, TrainingArguments(**settings), collate, train_dataset)
         else:
-            arguments = FocalDistillArguments(**settings, pc_weight=focal_weight)
+            arguments = FocalDistillArguments(**settings, **_kept_beside(output_dir), pc_weight=focal_weight)
             trainer = FocalDistillTrainer(model, arguments, collate, train_dataset, old_model=str(old_model))
         _train(trainer, description)
         model.save_pretrained(output_dir)
@@ -73,10 +76,66 @@ def merge_by_contract(old: Path, new: Path, development: Dataset, output_dir: Pa
     return merger
 
 
+def train_elodi(
+    new_model: Callable[[int], tuple[PreTrainedModel, Any]],
+    train_dataset: Dataset,
+    output_dir: Path,
+    *,
+    seed: int,
+    members: int,
+    epochs: int,
+    learning_rate: float,
+    description: str = "train",
+) -> Path:
+    """Train members and then a student near the mean of their logits; save it with its processor into a folder.
+
+    Members are trained as `fine_tune` trains a new model. The student has twice the epochs at twice the rate: with a
+    fifth of the weight on the labels, and logits to match, the same number would leave it unfinished.
+    """
+    model, processor = new_model(seed)
+    shutil.rmtree(output_dir / "members", ignore_errors=True)  # an earlier demo's, which may have had another seed
+    with quiet():
+        trainer = ToldELODI(
+            # the seed that the trainer has set, another one for each member
+            model_init=lambda: new_model(torch.initial_seed())[0],
+            args=ELODIArguments(
+                **_settings(output_dir, seed, 2 * epochs, 2 * learning_rate),
+                **_kept_beside(output_dir),
+                num_members=members,
+                member_epochs=epochs,
+                member_learning_rate=learning_rate,
+                reference="cached",  # the pictures are not augmented, so the members are asked once and let go
+            ),
+            data_collator=_collator(model, processor, train_dataset),
+            train_dataset=train_dataset,
+            processing_class=processor,
+        )
+        trainer.description = description
+        _train(trainer, f"{description} student")
+        trainer.model.save_pretrained(output_dir)
+        processor.save_pretrained(output_dir)
+    return output_dir
+
+
+class ToldELODI(ELODITrainer):
+    """`ELODITrainer` whose members have a bar with a name each."""
+
+    def __init__(self, *positional: Any, **kwargs: Any) -> None:
+        super().__init__(*positional, **kwargs)
+        self.description, self._number = "train", count(1)
+
+    def member_trainer(self, model: torch.nn.Module, args: PCTArguments) -> Trainer:
+        return _with_bar(super().member_trainer(model, args), f"{self.description} member {next(self._number)}")
+
+
 def _train(trainer: Trainer, description: str) -> None:
+    _with_bar(trainer, description).train()
+
+
+def _with_bar(trainer: Trainer, description: str) -> Trainer:
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(ProgressBar(description))
-    trainer.train()
+    return trainer
 
 
 def _collator(model: Any, processor: Any, dataset: Dataset) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
@@ -107,6 +166,11 @@ def _settings(output_dir: Path, seed: int, epochs: int, learning_rate: float) ->
         "disable_tqdm": True,
         "dataloader_pin_memory": torch.cuda.is_available(),
     }
+
+
+def _kept_beside(output_dir: Path) -> dict[str, Any]:
+    """Where logits of other models go: the demo writes nowhere but into its own folder, not even into a cache."""
+    return {"reference_cache_dir": str(output_dir.parent / "reference_logits")}
 
 
 class ProgressBar(TrainerCallback):

@@ -26,16 +26,17 @@ class Update:
     learning_rate: float
     focal_weight: float
     keep_columns: tuple[str, ...] = ()
+    members: int = 3
 
     def headline(self) -> str:
         sizes = {side: len(self.splits[f"{side}_train"]) for side in ("old", "new")}
         return self.title.format(classes=self.splits["test"].features["label"].num_classes, **sizes)
 
     def shortened(self) -> Update:
-        """Hardly any data and one epoch: enough to see that everything runs."""
+        """Hardly any data, one epoch and two members: enough to see that everything runs."""
         rows = {"old_train": 64, "new_train": 96, "development": 60, "test": 200}
         parts = {part: self.splits[part].select(range(most)) for part, most in rows.items()}
-        return replace(self, splits=DatasetDict(parts), epochs=1)
+        return replace(self, splits=DatasetDict(parts), epochs=1, members=2)
 
 
 def intents_update(seed: int) -> Update:

@@ -1,26 +1,40 @@
 """The whole demo, cut short, and what it does to folders."""
 
+import json
 import shlex
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hf_pct.cli import main
+from hf_pct.data import load_data
 from hf_pct.demo.story import MARKER, run_demo
+from hf_pct.demo.telling import GATE
+from hf_pct.flips.gate import check_gate
+from hf_pct.flips.markdown import percent
 from hf_pct.flips.predictions import Predictions
 from hf_pct.flips.report import FlipReport
+from hf_pct.predict import predict
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
+def cache(tmp_path_factory):
+    """Where logits of old models and ensembles would go that are kept beside the datasets cache."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory, cache):
     """One quick run: its folder and what it printed."""
     import contextlib
     import io
 
     folder = tmp_path_factory.mktemp("demo") / "out"
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setattr("hf_pct.training.tables.default_cache_dir", lambda: cache)
         assert run_demo(folder, quick=True) == 0
     return folder, printed.getvalue()
 
@@ -34,7 +48,8 @@ def test_leaves_models_tables_and_reports(told, name):
     assert old.provenance.weights != new.provenance.weights
     assert (folder / "flip_report.md").read_text(encoding="utf-8").startswith("# Flips")
     assert {path.name for path in (folder / "old").iterdir()} >= {"model.safetensors", "config.json"}
-    assert not list(folder.rglob("*.bin")), "no pickled file belongs into a model's folder"
+    pickled = [path for path in folder.rglob("*.bin") if "members" not in path.parts]
+    assert not pickled, "no pickled file belongs into a model's folder"
 
 
 def test_flips_by_domain_and_with_their_text(told):
@@ -64,6 +79,78 @@ def test_the_merge_is_shown_and_recorded(told):
     assert {"model.safetensors", "pct_merge.json"} <= {path.name for path in (folder / "intents" / "merged").iterdir()}
 
 
+METHODS = {"trained anew": "", "ELODI to ELODI": "elodi", "ensembles of 2": "elodi/ensembles"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_elodi_is_shown_beside_the_plain_pair_and_the_ensembles(told, method):
+    """Every number of the table is the report's, and the gate judges the same report."""
+    folder, printed = told
+    section, gate = printed.split("--- 4. ")[1].split("--- 5. ")
+    (line,) = (line for line in section.splitlines() if line.startswith(f"{method}  "))
+    report = FlipReport.load(folder / "digits" / METHODS[method] / "flip_report.json")
+    counts = report.counts
+    rates = [counts.old_accuracy, counts.new_accuracy, counts.nfr]
+    expected = [*map(percent, rates), percent(counts.relative_nfr, 1)]
+    assert line.split() == " ".join([method, *expected]).split()
+    (verdict,) = (line for line in gate.splitlines() if line.startswith(f"digits, {method} "))
+    assert verdict.endswith("PASSED" if check_gate(report, GATE).passed else ", ".join(_failed(report)))
+
+
+def _failed(report):
+    return [each.rule for each in check_gate(report, GATE).results if not each.passed]
+
+
+def test_elodi_leaves_students_members_and_the_comparison(told):
+    folder = told[0] / "digits" / "elodi"
+    for side in ("old", "new"):
+        assert (folder / side / "model.safetensors").is_file()
+        members = folder / side / "members"
+        assert sorted(path.name for path in members.iterdir()) == ["0", "1", "pct_ensemble.json"]
+        records = [json.loads((members / name / "pct_member.json").read_text()) for name in ("0", "1")]
+        assert records[0]["seed"] != records[1]["seed"]
+    tables = {
+        name: [Predictions.load(folder / name / f"{side}_predictions.parquet") for side in ("old", "new")]
+        for name in ("", "ensembles")
+    }
+    student = FlipReport.load(folder / "flip_report.json")
+    assert student.old.weights == tables[""][0].provenance.weights
+    assert student.old.weights != FlipReport.load(folder.parent / "flip_report.json").old.weights
+    assert "<title>" in (folder / "update.html").read_text(encoding="utf-8")
+    test = load_data(str(folder.parent / "test.parquet"))
+    for side, table in zip(("old", "new"), tables["ensembles"], strict=True):  # the members' folder is that ensemble
+        np.testing.assert_allclose(
+            predict(folder / side / "members", test, use_cache=False).logits, table.logits, atol=1e-5
+        )
+
+
+def test_what_elodi_is_and_costs_is_said(told):
+    section = told[1].split("--- 4. ")[1].split("--- 5. ")[0]
+    assert "near the mean of theirs" in section
+    assert "The price is paid in training: 2 members" in section
+
+
+def test_nothing_is_written_outside_the_folder(told, cache):
+    assert not list(cache.iterdir())
+    assert len(list((told[0] / "digits" / "elodi" / "reference_logits").iterdir())) == 2
+
+
+def test_members_of_an_earlier_demo_do_not_stay(tmp_path):
+    """They have another seed, and an ELODI run would refuse to go on with them."""
+    from hf_pct.demo.train import train_elodi
+    from hf_pct.demo.updates import digits_update
+
+    update = digits_update(0).shortened()
+    seeds = []
+    for seed in (0, 1):
+        train_elodi(
+            update.new_model, update.splits["old_train"].select(range(16)), tmp_path / "old",
+            seed=seed, members=2, epochs=1, learning_rate=1e-3,
+        )  # fmt: skip
+        seeds.append(json.loads((tmp_path / "old" / "members" / "0" / "pct_member.json").read_text())["seed"])
+    assert seeds[0] != seeds[1]
+
+
 def test_development_and_test_rows_are_apart():
     from hf_pct.demo.updates import digits_update, intents_update
 
@@ -82,7 +169,7 @@ def test_says_what_to_do_next(told):
     assert str(folder / "intents" / "flip_report.md") in printed
 
 
-@pytest.mark.parametrize("start", ["Gate", "Repeat", "Files"])
+@pytest.mark.parametrize("start", ["Gate", "Repeat", "Files", "Members"])
 def test_the_commands_that_it_names_work(told, start, capsys):
     printed = told[1].replace("\\\n", " ")
     line = next(line for line in printed.splitlines() if line.startswith(start))
@@ -113,7 +200,7 @@ def test_a_folder_of_its_own_is_used_again(told, monkeypatch):
 
 def test_same_seed_same_flips(told, tmp_path):
     """What a newcomer sees is what we saw: training is deterministic on one machine."""
-    from hf_pct.demo.story import Telling
+    from hf_pct.demo.telling import Telling
     from hf_pct.demo.updates import digits_update
 
     telling = Telling(digits_update(0).shortened(), tmp_path / "digits", 0)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from PIL import Image as Pictures
 from training_kit import NAMES, bert, texts, tokenizer
 
 from hf_pct.flips.report import FlipReport
+from hf_pct.predict import predict
 from hf_pct.training.script import DataArguments, label_names, parse_arguments, with_label_ids
 from hf_pct.training.timm_models import timm_classifier
 
@@ -20,12 +22,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 LEFT_BEHIND = {"model.safetensors", "flip_report.json", "flip_report.md", "train_results.json", "eval_results.json"}
 
 
-def launch(script, *arguments):
+def run(script, *arguments):
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
-    result = subprocess.run(
+    return subprocess.run(
         [sys.executable, str(EXAMPLES / script), *map(str, arguments)],
         env=environment, capture_output=True, text=True, timeout=240, check=False, cwd=EXAMPLES.parent,
     )  # fmt: skip
+
+
+def launch(script, *arguments):
+    result = run(script, *arguments)
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-4000:]
     return result.stdout
 
@@ -36,19 +42,43 @@ def write_texts(path, rows, seed):
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_text_update(tmp_path):
+def write_text_task(folder):
+    """An old model, one to start from, and rows; the flags that name them."""
     for name in ("old", "start"):
-        bert(seed=len(name)).save_pretrained(tmp_path / name)
-        tokenizer().save_pretrained(tmp_path / name)
-    write_texts(tmp_path / "train.jsonl", 48, 0)
-    write_texts(tmp_path / "test.jsonl", 30, 1)
-    out = tmp_path / "out"
+        bert(seed=len(name)).save_pretrained(folder / name)
+        tokenizer().save_pretrained(folder / name)
+    write_texts(folder / "train.jsonl", 48, 0)
+    write_texts(folder / "test.jsonl", 30, 1)
+    return [
+        "--old_model", folder / "old", "--model_name_or_path", folder / "start",
+        "--train_file", folder / "train.jsonl", "--validation_file", folder / "test.jsonl",
+        "--max_train_samples", 40, "--output_dir", folder / "out", "--use_cpu", "--logging_steps", 1,
+    ]  # fmt: skip
+
+
+def write_images(folder):
+    """Rows of random pictures; the flags that name them and a small model to train from scratch."""
+    generator = np.random.default_rng(0)
+    for name, rows in (("train", 24), ("test", 15)):
+        labels = generator.integers(0, 3, rows)
+        pixels = generator.integers(0, 256, (rows, 16, 16, 3)).astype("uint8")
+        features = Features({"image": Image(), "label": ClassLabel(names=["0", "1", "2"])})
+        columns = {"image": [Pictures.fromarray(picture) for picture in pixels], "label": labels.tolist()}
+        Dataset.from_dict(columns, features=features).to_parquet(folder / f"{name}.parquet")
+    return [
+        "--timm_architecture", "test_resnet", "--image_size", 16,
+        "--train_file", folder / "train.parquet", "--validation_file", folder / "test.parquet",
+        "--per_device_train_batch_size", 8, "--gradient_accumulation_steps", 1, "--num_train_epochs", 2,
+        "--lr_drop_every", 1, "--output_dir", folder / "out", "--use_cpu", "--save_strategy", "no",
+        "--logging_steps", 1,
+    ]  # fmt: skip
+
+
+def test_text_update(tmp_path):
+    task, out = write_text_task(tmp_path), tmp_path / "out"
     printed = launch(
         "text_classification/run_text_update.py", EXAMPLES / "text_classification" / "fd_lm.yaml",
-        "--old_model", tmp_path / "old", "--model_name_or_path", tmp_path / "start",
-        "--train_file", tmp_path / "train.jsonl", "--validation_file", tmp_path / "test.jsonl",
-        "--max_train_samples", 40, "--num_train_epochs", 2, "--output_dir", out, "--use_cpu",
-        "--reference_cache_dir", tmp_path / "cache", "--logging_steps", 1,
+        *task, "--num_train_epochs", 2, "--reference_cache_dir", tmp_path / "cache",
     )  # fmt: skip
     assert {path.name for path in out.iterdir()} >= LEFT_BEHIND
     report = FlipReport.load(out / "flip_report.json")
@@ -63,25 +93,65 @@ def test_image_update(tmp_path):
     model, processor = timm_classifier("test_resnet", ["0", "1", "2"], 16)
     model.save_pretrained(tmp_path / "old")
     processor.save_pretrained(tmp_path / "old")
-    generator = np.random.default_rng(0)
-    for name, rows in (("train", 24), ("test", 15)):
-        labels = generator.integers(0, 3, rows)
-        pixels = generator.integers(0, 256, (rows, 16, 16, 3)).astype("uint8")
-        features = Features({"image": Image(), "label": ClassLabel(names=["0", "1", "2"])})
-        columns = {"image": [Pictures.fromarray(picture) for picture in pixels], "label": labels.tolist()}
-        Dataset.from_dict(columns, features=features).to_parquet(tmp_path / f"{name}.parquet")
-    out = tmp_path / "out"
+    task, out = write_images(tmp_path), tmp_path / "out"
     launch(
         "image_classification/run_image_update.py", EXAMPLES / "image_classification" / "fd_kl.yaml",
-        "--old_model", tmp_path / "old", "--timm_architecture", "test_resnet", "--image_size", 16,
-        "--train_file", tmp_path / "train.parquet", "--validation_file", tmp_path / "test.parquet",
-        "--per_device_train_batch_size", 8, "--gradient_accumulation_steps", 1, "--num_train_epochs", 2,
-        "--lr_drop_every", 1, "--output_dir", out, "--use_cpu", "--save_strategy", "no", "--logging_steps", 1,
+        "--old_model", tmp_path / "old", *task,
     )  # fmt: skip
     assert {path.name for path in out.iterdir()} >= LEFT_BEHIND
     history = json.loads((out / "trainer_state.json").read_text())["log_history"]
     rates = [entry["learning_rate"] for entry in history if "learning_rate" in entry]
     assert rates == pytest.approx([0.1] * 3 + [0.01] * 3)
+
+
+def test_text_update_with_elodi(tmp_path):
+    task, out = write_text_task(tmp_path), tmp_path / "out"
+    settings = EXAMPLES / "text_classification" / "elodi.yaml"
+    flags = ["--num_members", 2, "--num_train_epochs", 2, "--reference_cache_dir", tmp_path / "cache"]
+    printed = launch("text_classification/run_text_update.py", settings, *task, *flags)
+    assert {path.name for path in out.iterdir()} >= {*LEFT_BEHIND, "members"}
+    report = FlipReport.load(out / "flip_report.json")
+    assert report.to_text() in printed
+    state = json.loads((out / "trainer_state.json").read_text())["log_history"]
+    assert any("loss_ldi" in entry for entry in state)
+    assert not any("loss_ldi_old" in entry for entry in state)  # elodi.yaml counts flips against an old model, only
+    metrics = json.loads((out / "eval_results.json").read_text())
+    assert metrics["eval_nfr"] == pytest.approx(report.nfr)
+    ensemble = predict(out / "members", str(tmp_path / "test.jsonl"), use_cache=False)
+    assert metrics["eval_ensemble_accuracy"] == pytest.approx(ensemble.accuracy)
+    members = [predict(out / "members" / name, str(tmp_path / "test.jsonl"), use_cache=False) for name in ("0", "1")]
+    assert np.abs(members[0].logits - members[1].logits).max() > 1e-4
+    np.testing.assert_allclose(ensemble.logits, np.mean([member.logits for member in members], axis=0), atol=1e-5)
+
+
+def test_image_update_with_elodi(tmp_path):
+    """Without an old model; members fall by the same steps as the student, which transformers has no schedule for."""
+    task, out = write_images(tmp_path), tmp_path / "out"
+    settings = EXAMPLES / "image_classification" / "elodi.yaml"
+    printed = launch(
+        "image_classification/run_image_update.py", settings, *task, "--num_members", 2, "--disable_tqdm", "true"
+    )
+    assert {path.name for path in out.iterdir()} >= {"model.safetensors", "members", "eval_results.json"}
+    assert not (out / "flip_report.json").exists()
+    rates = [float(rate) for rate in re.findall(r"'learning_rate': '?([\d.e-]+)", printed)]
+    assert rates == pytest.approx(([0.1] * 3 + [0.01] * 3) * 3)  # two members, then the student
+    tables = [predict(folder, str(tmp_path / "test.parquet"), use_cache=False) for folder in (out, out / "members")]
+    metrics = json.loads((out / "eval_results.json").read_text())
+    assert metrics["eval_accuracy"] == pytest.approx(tables[0].accuracy)
+    assert metrics["eval_ensemble_accuracy"] == pytest.approx(tables[1].accuracy)
+
+
+@pytest.mark.parametrize(
+    "script", ["text_classification/run_text_update.py", "image_classification/run_image_update.py"]
+)
+def test_settings_that_cannot_be_are_named_before_anything_is_loaded(tmp_path, script):
+    settings = (EXAMPLES / script).parent / "elodi.yaml"
+    model = ["--model_name_or_path", tmp_path / "nowhere", "--train_file", "a.csv", "--output_dir", tmp_path / "out"]
+    result = run(script, settings, *model, "--num_members", 1, "--ldi_weight", 2)
+    assert result.returncode != 0
+    assert "num_members=1: expected at least 2, the paper's is 8" in result.stderr
+    assert "ldi_weight=2.0: a share is a number in [0, 1]" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_flags_override_the_file_and_unknown_names_are_refused(tmp_path):

@@ -1,0 +1,262 @@
+"""The engine of the papers' tables: cells are named by what they are, computed once, and survive a killed run."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from table_queue import plan, run_cells, work  # noqa: E402
+from table_report import mean_interval, measure, summarise, to_markdown, write_report  # noqa: E402
+from table_specs import CONFIGS, Cell, read_table  # noqa: E402
+from table_store import ANSWERS, Answers, Store  # noqa: E402
+
+TINY = """
+title: a toy
+paper: nothing
+caption: blobs of colour
+data: {name: tiny, train: 48, test: 40, dev: 20, seed: 0}
+seeds: [1, 2, 3]
+recipe: tiny
+cells:
+  old: {train: none, model: tiny}
+  few: {train: none, model: tiny, part: half_classes}
+  none: {train: none, model: tiny, seed: 3}
+  fd: {train: fd-lm, model: tiny, seed: 3, old: old}
+  tuned: {train: none, start: few, seed: 3, keep_head: true}
+  elodi: {train: elodi, model: tiny, seed: 9, members: {mean: old, of: 3, take: 2, first: 1}}
+  mean: {mean: old, of: 3, take: 2, first: 1}
+  merged: {merge: linear, old: few, new: tuned, alpha: contract}
+rows:
+  - {name: none, old: old, new: none}
+  - {name: fd, old: old, new: fd}
+  - {name: elodi, old: mean, new: elodi}
+  - {name: tuned, old: few, new: tuned}
+  - {name: merged, old: few, new: merged}
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "work", tmp_path / "results")
+
+
+def tiny_table(folder, text=TINY, quick=False):
+    path = folder / "T0.yaml"
+    path.write_text(text)
+    return read_table(path, quick)
+
+
+def answers(right, labels=None, classes=2, seconds=1.0):
+    """Answers that are right where `right` says so, among two classes."""
+    right = np.array(right, dtype=bool)
+    labels = np.zeros(len(right), dtype=int) if labels is None else np.array(labels)
+    return Answers(np.arange(len(right)), labels, np.where(right, labels, 1 - labels), np.arange(classes), seconds)
+
+
+def pretend(cell, store):
+    """A cell without any training; it counts how often it was asked for."""
+    with store.unfinished(cell.id) as folder:
+        answers([True, False]).save(folder / ANSWERS)
+    with (store.work / "asked.txt").open("a") as file:
+        file.write(cell.id + "\n")
+
+
+# ---- specs
+
+
+def test_the_same_spec_is_the_same_cell():
+    one = Cell.of("a", {"seed": 1, "data": {"name": "tiny", "train": 4}})
+    two = Cell.of("a", {"data": {"train": 4, "name": "tiny"}, "seed": 1})
+    assert one.id == two.id
+    assert one.id != Cell.of("a", {"seed": 2, "data": {"name": "tiny", "train": 4}}).id
+
+
+def test_tables_share_cells_and_pools_share_no_run():
+    first, second = (read_table(CONFIGS / f"{name}.yaml") for name in ("T1", "T2"))
+    assert {line.pairs[1][0] for line in first.lines} & {line.pairs[1][0] for line in second.lines}
+    ensembles = next(line for line in first.lines if line.name.startswith("ensembles"))
+    for old, new in ensembles.pairs.values():
+        assert not set(first.cells[old].needs) & set(first.cells[new].needs)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("T*.yaml")), ids=lambda path: path.stem)
+def test_every_committed_table_is_complete(path):
+    table = read_table(path)
+    if table.command:
+        assert (BENCHMARKS / table.command[0]).is_file()
+        return
+    assert len(table.seeds) >= 3
+    assert table.lines
+    assert all(set(line.pairs) == set(table.seeds) for line in table.lines)
+    order = table.closure(cell for line in table.lines for pair in line.pairs.values() for cell in pair)
+    assert set(order) == set(table.cells), "a cell that no row needs"
+    place = {cell: number for number, cell in enumerate(order)}
+    assert all(place[need] < place[cell] for cell in order for need in table.cells[cell].needs)
+    assert len(read_table(path, quick=True).cells) < len(table.cells)
+
+
+def test_everything_wrong_with_a_file_is_said_at_once(tmp_path):
+    wrong = TINY.replace("train: fd-lm", "train: fd-xx").replace("seed: 9", "sead: 9").replace("first: 1}}", "}}")
+    wrong = wrong.replace("{name: fd, old: old", "{name: fd, old: nobody")
+    with pytest.raises(ValueError, match="nobody"):
+        tiny_table(tmp_path, wrong)
+    wrong = wrong.replace("nobody", "old")
+    with pytest.raises(ValueError, match="fd-xx") as caught:
+        tiny_table(tmp_path, wrong)
+    assert all(word in str(caught.value) for word in ("'sead'", "no 'first'", "expected one of none, naive"))
+
+
+def test_cells_that_depend_on_themselves_are_refused(tmp_path):
+    wrong = TINY.replace("old: {train: none, model: tiny}", "old: {train: fd-lm, model: tiny, old: fd}")
+    with pytest.raises(ValueError, match="depend on themselves: old -> fd -> old"):
+        tiny_table(tmp_path, wrong)
+
+
+# ---- the queue
+
+
+def test_a_finished_cell_is_not_computed_again(tmp_path, store):
+    table = tiny_table(tmp_path)
+    for cell in plan(table, store):
+        assert work(table.cells[cell], store, pretend) == "done"
+    asked = (store.work / "asked.txt").read_text().split()
+    assert sorted(asked) == sorted(table.cells)
+    assert plan(table, store) == []
+    # an answer that is gone is copied from its weights; weights that are gone are made when somebody needs them
+    old, fd = table.lines[1].pairs[1]
+    store.answers(fd).unlink()
+    assert plan(table, store) == [fd]
+    for cell in (old, fd):
+        (store.folder(cell) / ANSWERS).unlink()
+        store.folder(cell).rmdir()
+    assert plan(table, store) == [old, fd]
+
+
+def test_a_failed_cell_is_reported_and_leaves_nothing_behind(tmp_path, store):
+    def fail(cell, store):
+        with store.unfinished(cell.id) as folder:
+            (folder / "half").write_text("written")
+            raise RuntimeError("no luck")
+
+    cell = next(iter(tiny_table(tmp_path).cells.values()))
+    assert work(cell, store, fail).startswith("RuntimeError: no luck")
+    assert not store.has_weights(cell.id)
+    assert not list(store.work.glob("*partial"))
+    assert work(cell, store, pretend) == "done"
+
+
+def test_a_killed_run_holds_a_lock_while_it_lives_and_goes_on_after(tmp_path, store):
+    cell = next(iter(tiny_table(tmp_path).cells.values()))
+    script = (
+        f"import sys, time; sys.path.insert(0, {str(BENCHMARKS)!r}); from pathlib import Path\n"
+        "from table_store import Store\n"
+        f"store = Store(Path({str(store.work)!r}), Path({str(store.results)!r}))\n"
+        f"with store.lock({cell.id!r}) as mine, store.unfinished({cell.id!r}):\n"
+        "    print(mine, flush=True); time.sleep(60)\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert other.stdout.readline().strip() == "True"
+        assert work(cell, store, pretend) == "busy"
+        store.sweep()
+        assert list(store.work.glob(".*.partial")), "what a living process works on stays"
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+    store.sweep()
+    assert not list(store.work.glob(".*.partial"))
+    assert work(cell, store, pretend) == "done"
+
+
+# ---- the report
+
+
+def test_means_and_intervals_by_hand():
+    mean, half = mean_interval([1.0, 2.0, 3.0])
+    assert mean == 2.0
+    assert half == pytest.approx(4.302653 / math.sqrt(3), rel=1e-6)  # t(0.975, 2) and a deviation of 1
+    assert math.isnan(mean_interval([5.0])[1])
+
+
+def test_the_numbers_of_an_update_by_hand():
+    old, new = answers([1, 1, 1, 0, 0]), answers([1, 0, 1, 1, 0])
+    numbers = measure(old, new)
+    assert numbers["old_error"] == pytest.approx(0.4)
+    assert numbers["new_error"] == pytest.approx(0.4)
+    assert numbers["nfr"] == pytest.approx(0.2)
+    assert numbers["relative_nfr"] == pytest.approx(0.2 / (0.6 * 0.4))
+
+
+def test_flips_are_counted_on_the_classes_of_the_old_model():
+    labels = [0, 0, 1, 1]
+    numbers = measure(answers([1, 1, 0, 0], labels, classes=1), answers([1, 0, 1, 0], labels))
+    assert (numbers["rows"], numbers["nfr"], numbers["new_error_all"]) == (2.0, 0.5, 0.5)
+
+
+def test_different_rows_are_refused():
+    with pytest.raises(ValueError, match="different rows"):
+        measure(answers([1, 1], [0, 0]), answers([1, 1], [0, 1]))
+
+
+def test_a_report_counts_the_seeds_that_are_there(tmp_path, store):
+    table = tiny_table(tmp_path)
+    store.results.mkdir()
+    line = table.lines[0]
+    for seed, right in ((1, [1, 0, 1, 1]), (2, [0, 0, 1, 1])):
+        old, new = line.pairs[seed]
+        answers([1, 1, 1, 0], seconds=10.0).save(store.answers(old))
+        answers(right, seconds=20.0).save(store.answers(new))
+    entry = summarise(table, store)[0]
+    assert entry["seeds"] == [1, 2]
+    assert entry["nfr"] == pytest.approx((0.375, 12.706205 * 0.125), rel=1e-5)
+    assert entry["seconds"][0] == 30.0
+    assert "| none | 2 of 3 |" in to_markdown(table, summarise(table, store))
+    write_report(table, store)
+    written = json.loads((store.results / "T0.json").read_text())
+    assert written["rows"][0]["per_seed"]["2"]["nfr"] == 0.5
+
+
+def test_a_table_with_a_program_of_its_own_stands_beside_the_others(tmp_path, store, monkeypatch):
+    import tables
+
+    (tmp_path / "benchmarks" / "results" / "own").mkdir(parents=True)
+    (tmp_path / "benchmarks" / "own.py").write_text(
+        "import sys, pathlib; folder = pathlib.Path(__file__).parent / 'results' / 'own'\n"
+        "(folder / 'table.md').write_text(' '.join(sys.argv[1:])); (folder / 'table.json').write_text('{}')\n"
+    )
+    monkeypatch.setattr(tables, "ROOT", tmp_path)
+    table = tiny_table(tmp_path, "{title: t, paper: p, caption: c, command: [own.py, --seeds, '5']}")
+    assert tables.run_command(table, True, store) == 0
+    assert (store.results / "T0.md").read_text().endswith("--seeds 5 --report_only")
+
+
+# ---- all of it
+
+
+def test_cells_run_in_processes_of_their_own_in_the_right_order(tmp_path, store):
+    table = tiny_table(tmp_path)
+    said = []
+    assert run_cells(table, store, pretend, processes=2, say=said.append) == {}
+    assert len(said) == len(table.cells)
+    asked = (store.work / "asked.txt").read_text().split()
+    assert all(asked.index(need) < asked.index(cell) for cell in asked for need in table.cells[cell].needs)
+
+
+def test_a_table_from_training_to_report(tmp_path, store):
+    from table_cells import run_cell
+
+    table = tiny_table(tmp_path, quick=True)
+    assert {work(table.cells[cell], store, run_cell) for cell in plan(table, store)} == {"done"}
+    assert plan(table, store) == []
+    entries = {entry["name"]: entry for entry in summarise(table, store)}
+    assert all(entry["seeds"] == [1] and entry["seconds"][0] > 0 for entry in entries.values())
+    assert entries["tuned"]["added_classes"]
+    assert 0 <= entries["merged"]["per_seed"][1]["alpha"] <= 1
