@@ -142,6 +142,8 @@ def load_weights(
     if label_names is not None:
         config.id2label = dict(enumerate(label_names))
         config.label2id = {label: index for index, label in enumerate(label_names)}
+        if hasattr(config, "label_names"):  # timm's wrapper keeps them a second time, and believes these
+            config.label_names = list(label_names)
         options |= {"config": config, "ignore_mismatched_sizes": True}
     try:
         module, loading = auto.from_pretrained(name, output_loading_info=True, **options)
@@ -161,6 +163,17 @@ def stated_labels(model: nn.Module) -> tuple[str, ...] | None:
         return tuple(names) if names else None
     names = getattr(getattr(model, "config", None), "id2label", None)
     return tuple(str(names[index]) for index in sorted(names, key=int)) if names else None
+
+
+def label_names_of(model: nn.Module) -> tuple[str, ...]:
+    """The names of a model's classes in the order of its logits, from its config; an error where it has none."""
+    names = stated_labels(model.get_base_model() if hasattr(model, "get_base_model") else model)
+    if not names:
+        raise ValueError(
+            f"{type(model).__name__} has no `config.id2label`, so its classes have no names, and they are matched by "
+            "name. Set it; a reference may instead be ModelReference(model, label_names=[...], name=...)."
+        )
+    return names
 
 
 def accepted_inputs(model: Any) -> set[str]:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import TrainerCallback
 
 from hf_pct.merging.heads import head_entries, match_labels
-from hf_pct.merging.sides import label_names
+from hf_pct.tasks import label_names_of
 
 
 class KeepHeadRows(TrainerCallback):
@@ -20,12 +20,12 @@ class KeepHeadRows(TrainerCallback):
 
     def __init__(self, old_model: nn.Module) -> None:
         self.old_state = {name: value.detach() for name, value in old_model.state_dict().items()}
-        self.old_labels = label_names(old_model)
+        self.old_labels = label_names_of(old_model)
         self.rows: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         module = getattr(model, "module", model)
-        match = match_labels(self.old_labels, label_names(module))
+        match = match_labels(self.old_labels, label_names_of(module))
         places = dict(module.named_parameters())
         shapes = ({n: tuple(v.shape) for n, v in side.items()} for side in (self.old_state, places))
         names = head_entries(next(shapes), next(shapes), match)

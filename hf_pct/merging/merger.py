@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -24,9 +25,10 @@ from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
 from hf_pct.merging.head_rows import KeepHeadRows
 from hf_pct.merging.interpolate import uniform_soup
 from hf_pct.merging.selection import Contract, Selection, select_alpha
-from hf_pct.merging.sides import Model, Sides, as_module, label_names, widened
+from hf_pct.merging.sides import Model, Sides, as_module, widened
 from hf_pct.merging.soup import greedy_soup
 from hf_pct.merging.sweep import Sweep, ensemble_answers
+from hf_pct.tasks import label_names_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         if news:
             live = copy.deepcopy(news[0])
         else:
-            live = widened(self.old_model, new_label_names or label_names(self.old_model))
+            live = widened(self.old_model, new_label_names or label_names_of(self.old_model))
         super().__init__(live, args, **options)
         self.model_accepts_loss_kwargs = False
         self.new_states: list[dict[str, Tensor]] = [dict(model.state_dict()) for model in news]
@@ -136,7 +138,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
             dataset = (
                 dataset.select(chosen) if hasattr(dataset, "select") else torch.utils.data.Subset(dataset, chosen)
             )
-        if hasattr(dataset, "column_names") and self.args.remove_unused_columns:
+        if isinstance(dataset, datasets.Dataset) and self.args.remove_unused_columns:
             dataset = self._remove_unused_columns(dataset, description="merging")
         return dataset
 
@@ -243,7 +245,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         if ids is None:
             columns = getattr(data, "column_names", None) or []
             ids = list(data["id"]) if "id" in columns else list(range(len(labels)))
-        names = label_names(self.model)
+        names = list(label_names_of(self.model))
         truth = [names[int(label)] for label in labels]
         if alpha == 1.0:
             kept = np.sort(self.sides.match.new_index)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from hf_pct.labels import LabelAlignment
 from hf_pct.merging.heads import align_fisher_rows, align_head, head_entries, match_labels
 from hf_pct.merging.interpolate import find_nonfinite, interpolate_into, mismatches, raise_all, scale_fisher
+from hf_pct.tasks import label_names_of
 
 Model: TypeAlias = str | Path | nn.Module
 
@@ -27,24 +28,16 @@ def as_module(model: Model) -> nn.Module:
     return load_model(model).model
 
 
-def label_names(model: nn.Module) -> list[str]:
-    """The classes in the order of the logits, from the config."""
-    names = getattr(getattr(model, "config", None), "id2label", None)
-    if not names:
-        raise ValueError(
-            f"{type(model).__name__} has no `config.id2label`: label names are needed to match the heads."
-        )
-    return [names[key] for key in sorted(names)]
-
-
 def widened(old: nn.Module, names: Sequence[str]) -> nn.Module:
     """A copy of the old model with a head for `names`: old classes keep their rows, added ones start afresh."""
-    match = match_labels(label_names(old), names)
+    match = match_labels(label_names_of(old), names)
     if match.identical:
         return copy.deepcopy(old)
     config: Any = copy.deepcopy(old.config)
     config.id2label = dict(enumerate(names))
     config.label2id = {name: i for i, name in enumerate(names)}
+    if hasattr(config, "label_names"):  # timm's wrapper keeps them a second time, and believes these
+        config.label_names = list(names)
     model = type(old)(config)
     fresh = model.state_dict()
     model.load_state_dict(align_head(old.state_dict(), fresh, match))
@@ -64,7 +57,7 @@ class Sides:
     def of(cls, old_model: nn.Module, new_model: nn.Module, new_state: Mapping[str, Tensor]) -> Sides:
         """Check everything that can be wrong, then align the old head to the new labels."""
         old_state = old_model.state_dict()
-        match = match_labels(label_names(old_model), label_names(new_model))
+        match = match_labels(label_names_of(old_model), label_names_of(new_model))
         problems = find_nonfinite(old_state, "old model") + find_nonfinite(new_state, "new model")
         aligned = align_head(old_state, new_state, match)
         problems += mismatches(aligned, new_state)

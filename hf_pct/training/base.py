@@ -17,14 +17,14 @@ from torch.nn import functional
 from transformers import Trainer
 
 from ..hub.trainer_push import PushUpdateMixin
-from ..tasks import logits_of
+from ..tasks import label_names_of, logits_of
 from .anchored import build_anchors
 from .args import PCTArguments
 from .callbacks import TrainerHooks
 from .flip_metrics import UNKNOWN, FlipMetrics, split_labels
 from .losses import ReferenceLoss
 from .reference_part import Named
-from .references import SharedClasses, label_names_of, old_versions
+from .references import SharedClasses, old_versions
 from .rows import LOGITS, ReferenceCollator, is_reference
 from .sources import OLD, ReferenceSource
 from .watch import DivergenceError, LossWatch

@@ -6,11 +6,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from transformers import Trainer
 
 from ..ensembles.folders import save_ensemble
 from ..ensembles.mean import Ensemble
+from ..tasks import label_names_of
 from .args import ELODIArguments, PCTArguments
 from .base import PCTrainer
 from .focal_distill import build_loss
@@ -18,7 +19,7 @@ from .losses import LogitDifferenceInhibitionLoss, ReferenceLoss
 from .member_models import calibrated_temperatures, check_member_folders, join_members
 from .members import Members
 from .reference_part import Named
-from .references import ModelReference, label_names_of
+from .references import ModelReference
 from .sources import OLD
 
 ENSEMBLE = "ensemble"
@@ -56,7 +57,8 @@ class ELODITrainer(PCTrainer):
         if not isinstance(args, ELODIArguments):
             raise TypeError(f"args is {type(args).__name__}, expected ELODIArguments.")
         self.given = list(members if members is not None else args.members or [])
-        self.calibration_dataset, self.temperatures = calibration_dataset, None
+        self.calibration_dataset = calibration_dataset
+        self.temperatures: Tensor | None = None
         self._check_given(model, args, kwargs)
         # made here to find out what is wrong with it, and again when it is needed
         self._given_names = Ensemble(self.given, homogeneous=args.homogeneous).label_names if self.given else None
@@ -124,19 +126,24 @@ class ELODITrainer(PCTrainer):
     def train_members(self) -> list[Path]:
         """Train the members that are missing, and return the folders of all."""
         paths = self.members.train()
-        if self.is_world_process_zero():  # `predict` and `compare` take the folder of the members as one model
-            lora = self.args.member_kind == "lora"
-            names = list(label_names_of(self.model)) if lora else None
-            save_ensemble(
-                self.members.folder,
-                paths,
-                kind="adapters" if lora else "models",
-                base=self.members.base if lora else None,
-                label_names=names,
-                overwrite=True,
-            )
+        self._save_ensemble()
         self.accelerator.wait_for_everyone()
         return paths
+
+    def _save_ensemble(self) -> None:
+        """Make the folder of the members an ensemble, which `predict` and `compare` take as one model."""
+        if not self.is_world_process_zero():
+            return
+        lora = self.args.member_kind == "lora"
+        save_ensemble(
+            self.members.folder,
+            self.members.paths,
+            None if self.temperatures is None else self.temperatures.tolist(),
+            kind="adapters" if lora else "models",
+            base=self.members.base if lora else None,
+            label_names=list(label_names_of(self.model)) if lora else None,
+            overwrite=True,
+        )
 
     def member_trainer(self, model: nn.Module, args: PCTArguments) -> Trainer:
         """The trainer of one member: the student's data and collator, cross-entropy alone."""
@@ -157,6 +164,8 @@ class ELODITrainer(PCTrainer):
         if self.calibration_dataset is not None and isinstance(model, Ensemble):
             if self.temperatures is None:
                 self.temperatures = calibrated_temperatures(self, model)
+                if not self.given:
+                    self._save_ensemble()
             model.temperatures.copy_(self.temperatures)
         names = model.label_names if isinstance(model, Ensemble) else label_names_of(model)
         return ModelReference(model, names, "the ensemble", self.processing_class)
@@ -169,6 +178,10 @@ class ELODITrainer(PCTrainer):
             problems.append(
                 "a model without members: members are trained from different seeds, so pass model_init=, a function "
                 "that makes a new model, in place of the model; or members=[...] that are trained already"
+            )
+        if self.calibration_dataset is not None and args.combine == "soup":
+            problems.append(
+                "calibration_dataset with combine='soup': one model has no members to weigh by temperature"
             )
         if problems:
             raise ValueError("This ELODI run cannot start:\n  " + "\n  ".join(problems))

@@ -18,7 +18,7 @@ from ..flips.ensemble import fit_temperature
 from ..flips.predictions import Predictions
 from ..merging.batchnorm import batchnorm_layers, recalibrate
 from ..merging.interpolate import uniform_soup
-from ..tasks import load_weights
+from ..tasks import label_names_of, load_weights
 
 if TYPE_CHECKING:
     from .elodi import ELODITrainer
@@ -81,12 +81,12 @@ def calibrated_temperatures(trainer: ELODITrainer, ensemble: Ensemble) -> Tensor
             labels.append(inputs.pop("labels").cpu().numpy())
             for rows, logits in zip(outputs, ensemble.member_logits(**inputs), strict=True):
                 rows.append(logits.float().cpu().numpy())
-    names = list(ensemble.label_names)
-    known = np.concatenate(labels)
-    truth = [names[label] for label in known]
-    tables = [
-        Predictions(range(len(known)), truth, logits=np.concatenate(each), label_names=names) for each in outputs
-    ]
+    student, names = label_names_of(trainer.model), list(ensemble.label_names)  # labels are in the student's order
+    truth = [student[label] for label in np.concatenate(labels)]
+    known = [row for row, name in enumerate(truth) if name in names]
+    kept = [truth[row] for row in known]
+    stacked = [np.concatenate(each)[known] for each in outputs]
+    tables = [Predictions(known, kept, logits=logits, label_names=names) for logits in stacked]
     return torch.tensor([fit_temperature(table) for table in tables])
 
 

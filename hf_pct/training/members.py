@@ -24,10 +24,9 @@ from transformers.trainer_utils import get_last_checkpoint
 from .._version import __version__
 from ..files import write_text
 from ..fingerprints import Digest
-from ..tasks import load_weights
+from ..tasks import label_names_of, load_weights
 from .args import PCTArguments
 from .member_models import with_adapter
-from .references import label_names_of
 from .separate import separate_state
 
 if TYPE_CHECKING:
@@ -120,6 +119,7 @@ class Members:
             "lora_rank": args.member_lora_rank if args.member_kind == "lora" else None,
             "batch": args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
             "model": type(model).__name__,
+            "start": getattr(model.config, "_name_or_path", None) or None,
             "parameters": sum(value.numel() for value in model.parameters()),
             "classes": list(label_names_of(model)),
             "data": _labels_digest(self.trainer.train_dataset),
@@ -174,6 +174,7 @@ class Members:
     def _finish(self, number: int, final: Path, path: Path, cost: dict[str, Any]) -> None:
         record = {"format": "hf_pct.member", "format_version": 1, "number": number, "seed": self.seed(number + 1)}
         record |= {"recipe": self.recipe(), "cost": cost, "hf_pct": __version__}
+        (final / "training_args.bin").unlink(missing_ok=True)  # pickled; the record says what it says
         write_text(final / RECORD, json.dumps(record, indent=2) + "\n", overwrite=True)
         if path.exists():
             raise FileExistsError(f"{path} is in the way of a finished member, and is not one. Move it away.")

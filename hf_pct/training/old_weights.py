@@ -14,7 +14,7 @@ from ..labels import LabelAlignment, align_labels
 from ..merging.fisher import diagonal_fisher, fisher_batches
 from ..merging.heads import head_entries
 from ..merging.interpolate import scale_fisher
-from .references import label_names_of
+from ..tasks import label_names_of
 from .rows import INPUTS
 from .sources import OLD
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from ..labels import check_label_names
+from ..tasks import label_names_of
 from .processors import RawEncoder, own_encoder
-from .references import AdapterReference, Reference, label_names_of, load_reference
+from .references import AdapterReference, Reference, load_reference
 from .rows import INPUTS, LOGITS, ReferenceRows, Table
 from .tables import Layout, describe_collator, load_or_compute, table_dir, table_name
 

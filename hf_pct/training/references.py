@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..ensembles.adapters import AdapterView, split_owner
 from ..fingerprints import Digest, model_fingerprint
 from ..labels import LabelAlignment, align_labels
-from ..tasks import LoadedModel, accepted_inputs, ask, load_model, stated_labels
+from ..tasks import LoadedModel, accepted_inputs, ask, label_names_of, load_model
 from .losses import IGNORED
 
 
@@ -131,17 +131,6 @@ def old_versions(newest: Any, earlier: Sequence[Any] | None = None) -> list[Any]
             "before it as earlier_models, the oldest first."
         )
     return [*(earlier or ()), *chain]
-
-
-def label_names_of(model: nn.Module) -> tuple[str, ...]:
-    """The names of a model's classes in the order of its logits, from its config."""
-    names = stated_labels(model.get_base_model() if hasattr(model, "get_base_model") else model)
-    if not names:
-        raise ValueError(
-            f"{type(model).__name__} has no `config.id2label`, so its classes have no names. Set it, or wrap the "
-            "module in ModelReference(model, label_names=[...], name=...)."
-        )
-    return names
 
 
 class SharedClasses:

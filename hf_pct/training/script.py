@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from argparse import RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,9 +78,22 @@ class DataArguments:
 
 
 def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
-    """Dataclasses from flags; a first argument that ends in .yaml gives values that flags then override."""
+    """Dataclasses from flags; a first argument that ends in .yaml gives values that flags then override.
+
+    What is wrong with them ends a script as argparse does: with the usage, one message and exit code 2.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser(list(classes))
+    about = sys.modules["__main__"].__doc__ if argv is None else None
+    parser = HfArgumentParser(list(classes), description=about, formatter_class=RawDescriptionHelpFormatter)
+    try:
+        return _read_arguments(parser, arguments)
+    except (ValueError, OSError) as error:
+        if argv is not None:
+            raise
+        return parser.error(str(error))
+
+
+def _read_arguments(parser: HfArgumentParser, arguments: list[str]) -> tuple[Any, ...]:
     if arguments and arguments[0].endswith((".yaml", ".yml")):
         path = Path(arguments.pop(0))
         values = yaml.safe_load(path.read_text()) or {}

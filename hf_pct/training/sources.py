@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from ..tasks import label_names_of
 from .processors import RawEncoder
 from .reference_part import Named, ReferencePart
-from .references import label_names_of
 from .rows import ReferenceRows, is_repeatable
 from .tables import column_table
 

@@ -266,16 +266,19 @@ def test_given_members_are_taken_as_they_are(tmp_path):
     assert torch.allclose(reference.logits(inputs), mean, atol=1e-6)
 
 
+def turned_classes(model, order):
+    """The same model with its classes in another order."""
+    other = bert(seed=0, names=[NAMES[index] for index in order])
+    other.load_state_dict(model.state_dict())
+    other.classifier.weight.data = model.classifier.weight.data[order].clone()
+    other.classifier.bias.data = model.classifier.bias.data[order].clone()
+    return other
+
+
 def test_members_with_their_classes_in_another_order(tmp_path):
     order = [2, 0, 3, 1]
     plain = [bert(seed=seed) for seed in (3, 4)]
-    turned = []
-    for model in plain:
-        other = bert(seed=0, names=[NAMES[index] for index in order])
-        other.load_state_dict(model.state_dict())
-        other.classifier.weight.data = model.classifier.weight.data[order].clone()
-        other.classifier.bias.data = model.classifier.bias.data[order].clone()
-        turned.append(other)
+    turned = [turned_classes(model, order) for model in plain]
     trained = []
     for name, members in (("plain", plain), ("turned", turned), ("mixed", [plain[0], turned[1]])):
         run = elodi(tmp_path / name, model=bert(seed=1), members=members)
@@ -461,3 +464,33 @@ def test_a_full_target_is_the_mean_of_the_terms(tmp_path):
 def test_earlier_models_without_one_in_service(tmp_path):
     with pytest.raises(ValueError, match=r"earlier_models=\['v0'\] without old_model"):
         trainer(tmp_path, old_model=None, earlier_models=["v0"])
+
+
+def test_temperatures_do_not_depend_on_the_order_of_the_members_classes(tmp_path):
+    plain = [bert(seed=seed, scale=60.0) for seed in (3, 4)]
+    data = texts(60, seed=9).remove_columns("text")
+    with torch.no_grad():
+        logits = [plain[0].eval()(input_ids=torch.tensor([row["input_ids"]])).logits[0] for row in data]
+    answers = [int(row.argmax()) if number % 4 else number % 3 for number, row in enumerate(logits)]  # mostly right
+    calibration = data.remove_columns("label").add_column("label", answers)
+    found = []
+    for name, members in (("plain", plain), ("turned", [turned_classes(model, [2, 0, 3, 1]) for model in plain])):
+        run = elodi(tmp_path / name, model=bert(seed=1), members=members, calibration_dataset=calibration)
+        run.train()
+        found.append(run.temperatures)
+    assert 0.1 < found[0][0] < 50
+    assert torch.allclose(*found, rtol=1e-3)
+
+
+def test_temperatures_go_into_the_folder_of_the_members(tmp_path):
+    run = elodi(tmp_path, calibration_dataset=texts(60, seed=9).remove_columns("text"))
+    run.train()
+    saved = json.loads((tmp_path / "members" / "pct_ensemble.json").read_text())
+    assert saved["temperatures"] == pytest.approx(run.temperatures.tolist())
+    with pytest.raises(ValueError, match="calibration_dataset with combine='soup'"):
+        elodi(tmp_path / "soup", calibration_dataset=texts(10), combine="soup")
+
+
+def test_members_hold_nothing_pickled(tmp_path):
+    elodi(tmp_path).train()
+    assert not list((tmp_path / "members").rglob("*.bin"))
