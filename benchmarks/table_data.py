@@ -146,7 +146,8 @@ def _images(name: str, size: int, padding: int, spec: Mapping[str, Any]) -> Task
 def _clinc(spec: Mapping[str, Any]) -> Task:
     folder = data_folder("clinc150")
     train, test = _texts(folder / "train.jsonl"), _texts(folder / "test.jsonl")
-    names = tuple(sorted({label for _, label in train}))
+    names = tuple(sorted({label for _, label in train})[: spec.get("classes")])
+    train, test = ([row for row in part if row[1] in names] for part in (train, test))
     rows, tested = _text_rows(train, names), _text_rows(test, names)
     chosen = balanced(rows, spec.get("train"), spec["seed"])
     return Task("text", names, chosen, _first(tested, spec.get("test")), few=names[: len(names) // 2])

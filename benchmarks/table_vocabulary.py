@@ -50,7 +50,9 @@ def check_top(values: Any) -> list[str]:
     if problems:
         return problems
     data = values["data"]
-    problems += _unknown("data: ", data, ("name", "train", "test", "dev", "seed"))
+    problems += _unknown("data: ", data, ("name", "train", "test", "dev", "seed", "classes"))
+    if "classes" in data and data.get("name") != "clinc150":
+        problems.append(f"data: classes is for clinc150, not for {data.get('name')}")
     problems += _one_of("data: name", data.get("name"), DATA) + _one_of("recipe", values["recipe"], RECIPES)
     seeds = values["seeds"]
     if not isinstance(seeds, list) or len(seeds) < 3 or len(set(seeds)) < len(seeds):

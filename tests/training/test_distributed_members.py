@@ -1,29 +1,17 @@
 """Members that two processes train together, or each by itself, are those that one process trains."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from elodi_script import run
 from safetensors.torch import load_file
-from training_kit import distance
-
-HERE = Path(__file__).parent
+from training_kit import distance, in_two_processes
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("members")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(HERE)}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    result = subprocess.run(
-        [*command, str(HERE / "elodi_script.py"), str(folder)],
-        env=environment, capture_output=True, text=True, timeout=240, check=False, cwd=HERE.parent.parent,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr[-3000:]
+    in_two_processes("elodi_script.py", folder)
     return folder
 
 

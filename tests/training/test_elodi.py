@@ -6,7 +6,20 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_kit import NAMES, arguments, bert, distance, elodi, images, roberta, texts, timm_model, trainer, weights
+from training_kit import (
+    NAMES,
+    arguments,
+    bert,
+    distance,
+    elodi,
+    images,
+    permuted,
+    roberta,
+    texts,
+    timm_model,
+    trainer,
+    weights,
+)
 from transformers import TrainerCallback
 
 from hf_pct.ensembles import AdapterEnsemble, Ensemble
@@ -266,19 +279,10 @@ def test_given_members_are_taken_as_they_are(tmp_path):
     assert torch.allclose(reference.logits(inputs), mean, atol=1e-6)
 
 
-def turned_classes(model, order):
-    """The same model with its classes in another order."""
-    other = bert(seed=0, names=[NAMES[index] for index in order])
-    other.load_state_dict(model.state_dict())
-    other.classifier.weight.data = model.classifier.weight.data[order].clone()
-    other.classifier.bias.data = model.classifier.bias.data[order].clone()
-    return other
-
-
 def test_members_with_their_classes_in_another_order(tmp_path):
     order = [2, 0, 3, 1]
     plain = [bert(seed=seed) for seed in (3, 4)]
-    turned = [turned_classes(model, order) for model in plain]
+    turned = [permuted(model, order) for model in plain]
     trained = []
     for name, members in (("plain", plain), ("turned", turned), ("mixed", [plain[0], turned[1]])):
         run = elodi(tmp_path / name, model=bert(seed=1), members=members)
@@ -474,7 +478,7 @@ def test_temperatures_do_not_depend_on_the_order_of_the_members_classes(tmp_path
     answers = [int(row.argmax()) if number % 4 else number % 3 for number, row in enumerate(logits)]  # mostly right
     calibration = data.remove_columns("label").add_column("label", answers)
     found = []
-    for name, members in (("plain", plain), ("turned", [turned_classes(model, [2, 0, 3, 1]) for model in plain])):
+    for name, members in (("plain", plain), ("turned", [permuted(model, [2, 0, 3, 1]) for model in plain])):
         run = elodi(tmp_path / name, model=bert(seed=1), members=members, calibration_dataset=calibration)
         run.train()
         found.append(run.temperatures)

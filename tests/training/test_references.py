@@ -12,7 +12,20 @@ import datasets
 import numpy as np
 import pytest
 import torch
-from training_kit import NAMES, bert, distance, images, losses, roberta, texts, timm_model, tokenizer, trainer, weights
+from training_kit import (
+    NAMES,
+    bert,
+    distance,
+    images,
+    losses,
+    permuted,
+    roberta,
+    texts,
+    timm_model,
+    tokenizer,
+    trainer,
+    weights,
+)
 from transformers import TrainerCallback
 
 from hf_pct.training import references
@@ -199,15 +212,6 @@ def test_a_column_of_logits_needs_no_old_model(tmp_path):
     by_model = trainer(tmp_path, train=data)
     by_model.train()
     assert distance(by_column.model, by_model.model) < 1e-5
-
-
-def permuted(model, order):
-    """The same model with its classes in another order."""
-    other = bert(seed=2, names=[NAMES[index] for index in order])
-    other.load_state_dict(model.state_dict())
-    other.classifier.weight.data = model.classifier.weight.data[order].clone()
-    other.classifier.bias.data = model.classifier.bias.data[order].clone()
-    return other
 
 
 def test_the_order_of_the_old_models_classes_does_not_matter(tmp_path):

@@ -1,5 +1,8 @@
 """Tiny models from config, a tokenizer of a few words and data to match: what the training tests are made of."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +57,27 @@ def bert(seed: int | None = 0, names=NAMES, dropout=0.0, scale=20.0) -> BertForS
     model = BertForSequenceClassification(config)
     model.classifier.weight.data.mul_(scale)
     return model
+
+
+def permuted(model, order) -> BertForSequenceClassification:
+    """The same model with its classes in another order."""
+    other = bert(names=[NAMES[index] for index in order])
+    other.load_state_dict(model.state_dict())
+    other.classifier.weight.data = model.classifier.weight.data[order].clone()
+    other.classifier.bias.data = model.classifier.bias.data[order].clone()
+    return other
+
+
+def in_two_processes(script: str, folder: Path) -> None:
+    """Run a script of this folder as two processes over gloo; it is given `folder`."""
+    here = Path(__file__).parent
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(here)}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    result = subprocess.run(
+        [*command, str(here / script), str(folder)],
+        env=environment, capture_output=True, text=True, timeout=240, check=False, cwd=here.parent.parent,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr[-3000:]
 
 
 def roberta(seed=0, names=NAMES) -> RobertaForSequenceClassification:
