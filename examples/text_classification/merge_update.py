@@ -18,8 +18,7 @@ from hf_pct.flips.compare import compare
 from hf_pct.merging.args import BCWIArguments
 from hf_pct.merging.merger import BCWIMerger
 from hf_pct.merging.outputs import output_problems
-from hf_pct.merging.sides import label_names
-from hf_pct.tasks import load_model
+from hf_pct.tasks import label_names_of, load_model
 
 
 @dataclass
@@ -41,7 +40,7 @@ def main() -> None:
     train, held_out = load_data(data.train_file), load_data(data.validation_file)
     old = load_model(data.old_model).model
     news = [load_model(name).model for name in data.new_models or ()]
-    names = label_names(news[0] if news else old)
+    names = list(label_names_of(news[0] if news else old))
     if not news:  # old classes keep their place, added ones follow
         names += sorted({str(name) for name in train[data.label_column_name]} - set(names))
     number = {name: index for index, name in enumerate(names)}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from transformers import TrainingArguments
 
 LOWER_IS_BETTER = ("nfr", "relative_nfr")
-METHODS = ("none", "naive", "kd", "fd-kl", "fd-lm", "fd-dynamic")
+METHODS: tuple[str, ...] = ("none", "naive", "kd", "fd-kl", "fd-lm", "fd-dynamic")
 REFERENCES = ("auto", "live", "cached")
 TARGETS = ("chain", "radial", "full")
 ENSEMBLE_LOSSES = ("ldi", "kd", "fd-kl", "fd-lm")
@@ -141,7 +140,7 @@ class FocalDistillArguments(PCTArguments):
     )
     temperature: float = field(default=100.0, metadata={"help": "Temperature of the softened outputs (KL distances)."})
     pc_weight: float = field(default=1.0, metadata={"help": "Weight of the whole term beside cross-entropy (lambda)."})
-    methods: ClassVar[tuple[str, ...]] = METHODS
+    methods = METHODS  # no setting, and so without a type
 
     targets: str = field(
         default="chain",
@@ -172,7 +171,7 @@ class ELODIArguments(FocalDistillArguments):
     of the kit take this class, so that a script has one set of flags.
     """
 
-    methods: ClassVar[tuple[str, ...]] = (*METHODS, "elodi")
+    methods = (*METHODS, "elodi")
 
     method: str = field(
         default="elodi",

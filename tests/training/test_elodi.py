@@ -162,7 +162,7 @@ def test_a_stopped_run_goes_on_with_the_next_member(tmp_path, saving):
         assert distance(member_weights(folder, number), member_weights(tmp_path / "whole", number)) == 0
     assert distance(again.model, whole.model) == 0
     assert len(steps) == (12 if saving == "no" else 8)  # 6 steps each; from the checkpoint of step 4, two are left
-    assert sorted(path.name for path in (folder / "members").iterdir()) == ["0", "1", "2", "3"]
+    assert sorted(path.name for path in (folder / "members").iterdir()) == ["0", "1", "2", "3", "pct_ensemble.json"]
 
 
 def test_members_of_another_recipe_are_not_taken_for_this_runs(tmp_path):
@@ -350,7 +350,7 @@ def test_lora_members_share_one_backbone(tmp_path):
     run = elodi(tmp_path, member_kind="lora", member_lora_rank=2, member_learning_rate=0.05, num_train_epochs=2)
     run.train()
     folder = tmp_path / "members"
-    assert sorted(path.name for path in folder.iterdir()) == ["0", "1", "base"]
+    assert sorted(path.name for path in folder.iterdir()) == ["0", "1", "base", "pct_ensemble.json"]
     assert (folder / "0" / "adapter_model.safetensors").is_file()
     model = run.make_ensemble_reference().model
     assert isinstance(model, AdapterEnsemble)
