@@ -99,10 +99,7 @@ def rows_of(seed: SeedTables, tuned: Mapping[str, float]) -> dict[str, tuple[flo
     add("target merged at 0.5", seed.right("target-0.5", "test"))
     add("target, re-based, merged at 0.5", seed.right("rebased-0.5", "test"))
     for method, value in tuned.items():
-        name = (
-            "BCWI, one alpha for all seeds" if method == "linear" else f"{NAMES[method]}, one strength for all seeds"
-        )
-        add(name, seed.right(f"{method}-{value:g}", "test"), value)
+        add(f"{NAMES[method]} for all seeds", seed.right(f"{method}-{value:g}", "test"), value)
     return rows
 
 
