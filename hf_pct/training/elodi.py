@@ -95,11 +95,11 @@ class ELODITrainer(PCTrainer):
         weight, share = self.args.ldi_weight, self.args.lambda_ensemble
         if not weight:
             return {}
-        if share == 1 or not self._has_old(names):
+        if share == 1 or not self._has_old():
             return {ENSEMBLE: weight}
         return {ENSEMBLE: weight * share, OLD: weight * (1 - share)}
 
-    def _has_old(self, names: Collection[str]) -> bool:
+    def _has_old(self) -> bool:
         columns = getattr(self.train_dataset, "column_names", None) or []
         return self._names_old or self.args.old_logits_column in columns
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from transformers import set_seed
+from transformers.trainer import TRAINING_ARGS_NAME
 from transformers.trainer_utils import get_last_checkpoint
 
 from .._version import __version__
@@ -68,7 +69,12 @@ class Members:
 
     @property
     def finished(self) -> bool:
-        return all((path / RECORD).is_file() for path in self.paths)
+        return not self.missing
+
+    @property
+    def missing(self) -> list[Path]:
+        """The folders of members that are still to be trained."""
+        return [path for path in self.paths if not (path / RECORD).is_file()]
 
     def seed(self, number: int) -> int:
         """A member's own seed. Seeds that only count up would give runs with neighbouring seeds the same members."""
@@ -82,7 +88,7 @@ class Members:
         spread = self.args.spread_members and processes > 1
         for number, path in enumerate(self.paths):
             mine = not spread or number % processes == self.args.process_index
-            if mine and not (path / RECORD).is_file():
+            if mine and path in self.missing:
                 self._train_one(number, path, processes if spread else 1)
         if spread:
             self._wait()
@@ -92,9 +98,7 @@ class Members:
     def check(self) -> None:
         """Refuse members in this folder that were trained in another way than this run would train them."""
         expected, problems = self.recipe(), []
-        for path in self.paths:
-            if not (path / RECORD).is_file():
-                continue
+        for path in (path for path in self.paths if path not in self.missing):
             found = json.loads((path / RECORD).read_text(encoding="utf-8"))["recipe"]
             changed = [
                 f"{key} was {found.get(key)!r} and is now {expected.get(key)!r}"
@@ -164,9 +168,6 @@ class Members:
                 * args.world_size,
             }  # fmt: skip
             if member.is_world_process_zero():
-                processor = self.trainer.processing_class
-                if hasattr(processor, "save_pretrained"):
-                    processor.save_pretrained(str(final))
                 self._finish(number, final, path, cost)
             member.accelerator.wait_for_everyone()
             member.accelerator.free_memory()
@@ -174,7 +175,7 @@ class Members:
     def _finish(self, number: int, final: Path, path: Path, cost: dict[str, Any]) -> None:
         record = {"format": "hf_pct.member", "format_version": 1, "number": number, "seed": self.seed(number + 1)}
         record |= {"recipe": self.recipe(), "cost": cost, "hf_pct": __version__}
-        (final / "training_args.bin").unlink(missing_ok=True)  # pickled; the record says what it says
+        (final / TRAINING_ARGS_NAME).unlink(missing_ok=True)  # pickled; the record says what it says
         write_text(final / RECORD, json.dumps(record, indent=2) + "\n", overwrite=True)
         if path.exists():
             raise FileExistsError(f"{path} is in the way of a finished member, and is not one. Move it away.")
@@ -200,8 +201,7 @@ class Members:
             time.sleep(0.2)
             if time.monotonic() - said > 60:
                 said = time.monotonic()
-                missing = [path.name for path in self.paths if not (path / RECORD).is_file()]
-                logger.info("Waiting for members %s", ", ".join(missing))
+                logger.info("Waiting for members %s", ", ".join(path.name for path in self.missing))
 
 
 def _stay_on_device(args: PCTArguments, alone_of: int, device: torch.device) -> None:
