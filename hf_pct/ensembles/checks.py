@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ..flips.ensemble import temperature_problems
 from ..labels import align_labels, check_label_names
 from ..processors import reads_text, same_processor
 from ..tasks import LoadedModel, is_raw_timm, load_model, stated_labels
@@ -34,14 +34,7 @@ def raise_problems(problems: Sequence[str], what: str = "These models cannot be 
 def count_problems(count: int, temperatures: Sequence[float] | None) -> list[str]:
     """What can be said before any model is loaded."""
     problems = [] if count > 1 else [f"{count} member{'s' * (count != 1)}, expected at least 2"]
-    if temperatures is None:
-        return problems
-    if len(temperatures) != count:
-        problems.append(f"{len(temperatures)} temperatures for {count} members, expected one for each")
-    wrong = [value for value in temperatures if not (math.isfinite(value) and value > 0)]
-    if wrong:
-        problems.append(f"temperatures {', '.join(map(str, wrong))}: expected finite numbers > 0")
-    return problems
+    return problems if temperatures is None else problems + temperature_problems(temperatures, count)
 
 
 def read_members(members: Sequence[Any], processor: Any) -> list[Member]:

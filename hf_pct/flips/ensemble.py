@@ -38,8 +38,9 @@ def mean_predictions(
         name: what the ensemble is called in reports; by default the mean of its members' names.
     """
     aligned = align_members(members)
-    if temperatures is not None:
-        _check_temperatures(temperatures, len(aligned))
+    problems = [] if temperatures is None else temperature_problems(temperatures, len(aligned))
+    if problems:
+        raise ValueError(f"Got {'; and '.join(problems)}. fit_temperature finds one for each member.")
     first = aligned.tables[0]
     return Predictions(
         first.ids,
@@ -97,6 +98,17 @@ _BOUNDS: tuple[tuple[float, Callable[[float], bool], str], ...] = (
 )
 
 
+def temperature_problems(temperatures: Sequence[float], members: int) -> list[str]:
+    """What keeps these from being one temperature for each of so many members."""
+    problems = []
+    if len(temperatures) != members:
+        problems.append(f"{len(temperatures)} temperatures for {members} members, expected one for each")
+    wrong = [value for value in temperatures if not (math.isfinite(value) and value > 0)]
+    if wrong:
+        problems.append(f"temperatures of {first_five(wrong)}, expected finite numbers above 0")
+    return problems
+
+
 def _slope(apart: np.ndarray, inverse: float) -> float:
     """How the mean cross-entropy changes with 1 / T."""
     shares = softmax(apart * inverse, axis=-1)
@@ -125,17 +137,6 @@ def _apart_from_right(predictions: Predictions) -> np.ndarray:
             f"{first_five(ids)}. Leave those rows out."
         )
     return logits - of_label[:, None]
-
-
-def _check_temperatures(temperatures: Sequence[float], members: int) -> None:
-    problems = []
-    if len(temperatures) != members:
-        problems.append(f"{len(temperatures)} temperatures for {members} members, expected one for each")
-    wrong = [value for value in temperatures if not (math.isfinite(value) and value > 0)]
-    if wrong:
-        problems.append(f"temperatures of {first_five(wrong)}, expected finite numbers above 0")
-    if problems:
-        raise ValueError(f"Got {'; and '.join(problems)}. fit_temperature finds one for each member.")
 
 
 def _provenance(members: Members, temperatures: Sequence[float] | None, name: str | None) -> Provenance:
