@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from .references import ModelReference
 from .sources import OLD
 
 ENSEMBLE = "ensemble"
+LAG = 0.05  # a student so far behind its ensemble has not learnt what there was to learn
+
+logger = logging.getLogger(__name__)
 
 
 class ELODITrainer(PCTrainer):
@@ -114,6 +118,31 @@ class ELODITrainer(PCTrainer):
         if term == "ce":
             return super().advice(term)
         return f"Lower ldi_weight (now {self.args.ldi_weight:g}). {super().advice(term)}"
+
+    # ---- whether it worked
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """`Trainer.evaluate`, and after training a warning when the student is far behind its ensemble."""
+        metrics = super().evaluate(*args, **kwargs)
+        if self.state.global_step and not self.is_in_train and self.is_world_process_zero():
+            for message in self._lags(metrics):
+                logger.warning(message)
+        return metrics
+
+    def _lags(self, metrics: Mapping[str, float]) -> list[str]:
+        messages = []
+        for name, ensemble in metrics.items():
+            student = metrics.get(name.replace(f"{ENSEMBLE}_accuracy", "accuracy"))
+            if not name.endswith(f"{ENSEMBLE}_accuracy") or student is None or ensemble - student <= LAG:
+                continue
+            fix = f"Train it longer (num_train_epochs, now {self.args.num_train_epochs:g}; members have member_epochs)"
+            if self._largest_logits() is not None:
+                fix += f", or hold it near the logits of all classes (top_k=None, now {self.args.top_k})"
+            messages.append(
+                f"The student's accuracy is {student:.1%} and its ensemble's {ensemble:.1%}: it has not learnt what "
+                f"its members know, and will flip more than they do. {fix}."
+            )
+        return messages
 
     # ---- members, then the student
 

@@ -70,6 +70,26 @@ def test_the_student_is_nearer_to_the_ensemble_than_a_plain_model_is(tmp_path):
     assert gaps["student"] < 0.5 * gaps["plain"]
 
 
+def test_a_student_that_has_not_learnt_what_its_members_know_is_named_with_what_to_do(tmp_path, caplog):
+    data = texts(96)
+    known = {"train": data, "eval_dataset": data, "member_epochs": 8, "member_learning_rate": 5e-3}
+    run = elodi(tmp_path, learning_rate=1e-7, top_k=2, **known)
+    run.train()
+    metrics = run.evaluate()
+    assert metrics["eval_ensemble_accuracy"] - metrics["eval_accuracy"] > 0.05
+    [message] = [record.getMessage() for record in caplog.records if "has not learnt" in record.getMessage()]
+    assert f"{metrics['eval_accuracy']:.1%}" in message
+    assert f"{metrics['eval_ensemble_accuracy']:.1%}" in message
+    assert "Train it longer" in message
+    assert "top_k=None, now 2" in message
+    caplog.clear()
+    learnt = elodi(tmp_path, num_train_epochs=8, top_k=None, **known)  # the members are there
+    learnt.train()
+    metrics = learnt.evaluate()
+    assert metrics["eval_ensemble_accuracy"] - metrics["eval_accuracy"] <= 0.05
+    assert "has not learnt" not in caplog.text
+
+
 def test_the_loss_is_the_papers(tmp_path):
     run = elodi(tmp_path, old_model=bert(seed=2), ldi_weight=0.8, lambda_ensemble=0.75, top_k=2)
     new, ensemble, old = (torch.randn(6, 4) for _ in range(3))
