@@ -198,7 +198,11 @@ class ELODIArguments(FocalDistillArguments):
         metadata={"help": "The loss against the ensemble: ldi, kd, fd-kl or fd-lm.", "choices": ENSEMBLE_LOSSES},
     )
     top_k: int | None = field(
-        default=10, metadata={"help": "LDI over the classes with the K largest logits of each row; none: all classes."}
+        default=10,
+        metadata={
+            "help": "LDI over the classes with the K largest logits of each row. None (YAML: null), or any number beyond "
+            "the classes: all of them, from which students learn in fewer steps."
+        },
     )
     top_k_from: str = field(
         default="reference",
