@@ -200,8 +200,8 @@ class ELODIArguments(FocalDistillArguments):
     top_k: int | None = field(
         default=10,
         metadata={
-            "help": "LDI over the classes with the K largest logits of each row. None (YAML: null), or any number beyond "
-            "the classes: all of them, from which students learn in fewer steps."
+            "help": "LDI over the classes with the K largest logits of each row. None (YAML: null), or any number "
+            "beyond the classes: all of them, from which students learn in fewer steps."
         },
     )
     top_k_from: str = field(
