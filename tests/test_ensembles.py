@@ -469,7 +469,7 @@ def test_adapter_folders_that_cannot_answer(adapted, tokenizer):
         (0, {}, "0 members, expected at least 2"),
         (1, {"temperatures": [1, 2]}, r"1 member, expected at least 2\n  2 temperatures for 1 members"),
         (2, {"temperatures": [0.0, float("nan")]}, r"temperatures of 0\.0, nan, expected finite numbers above 0"),
-        (2, {"temperatures": [1.0, -1.0]}, r"temperatures -1\.0: expected"),
+        (2, {"temperatures": [1.0, -1.0]}, r"temperatures of -1\.0, expected"),
     ],
 )
 def test_bad_calls(count, options, message):

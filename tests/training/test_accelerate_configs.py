@@ -10,10 +10,11 @@ import yaml
 
 CONFIGS = sorted((Path(__file__).parents[2] / "examples" / "accelerate").glob("*.yaml"))
 SCRIPT = """
+import os
 import torch
 from transformers import TrainingArguments
 args = TrainingArguments("unused", use_cpu=True)
-print("WORLD", args.world_size, args.parallel_mode.value, flush=True)
+os.write(1, f"WORLD {args.world_size} {args.parallel_mode.value}\\n".encode())  # whole, beside the other process
 if torch.distributed.is_initialized():
     torch.distributed.destroy_process_group()
 """
