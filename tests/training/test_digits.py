@@ -36,8 +36,10 @@ def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_three_seeds(tmp
             found.append(run.evaluate(held_out))
         nfr[method] = np.array([metrics["eval_nfr"] for metrics in found])
         accuracy[method] = np.array([metrics["eval_accuracy"] for metrics in found])
-    print(nfr, accuracy)
-    fewer = nfr["none"] - nfr["fd-lm"]  # seed by seed: numbers differ from one kind of processor to the next
+    noise = np.hypot(nfr["none"].std(ddof=1), nfr["fd-lm"].std(ddof=1))
+    print(nfr, accuracy, noise)
+    assert nfr["none"].mean() - nfr["fd-lm"].mean() > noise
+    fewer = nfr["none"] - nfr["fd-lm"]  # seed by seed: how far seeds overlap depends on the kind of processor
     assert fewer.min() > 0
     assert fewer.mean() > fewer.std(ddof=1)
     assert accuracy["fd-lm"].mean() > accuracy["none"].mean() - 0.01
