@@ -99,7 +99,7 @@ def checkpoint(root: Path) -> Jobs:
 
         return run
 
-    return {size: job(size) for size in (0.2, 0.5, 1.0, 2.0, 4.0)}
+    return {size: job(size) for size in (0.1, 0.5, 1.0, 2.0, 4.0)}
 
 
 def main() -> None:

@@ -26,6 +26,9 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
+from timing import Ratio, ratio
+
+Found = dict[str, float | Ratio]
 
 CHILD = """
 import re, sys
@@ -82,7 +85,7 @@ def copy_in_pieces(source: Path, target: Path) -> None:
             shutil.copyfileobj(read, write, 4 * 2**20)
 
 
-def measure_disk(size_gb: float, repeats: int, mergekit: str | None) -> dict[str, float]:
+def measure_disk(size_gb: float, repeats: int, mergekit: str | None) -> Found:
     from hf_pct.merging.streaming import merge_checkpoints
 
     build = Path(__file__).resolve().parents[1] / "build"
@@ -101,7 +104,7 @@ def measure_disk(size_gb: float, repeats: int, mergekit: str | None) -> dict[str
             }
             if mergekit:
                 jobs["mergekit"] = lambda: run_mergekit(mergekit, root)
-                jobs["own process"] = lambda: subprocess.run(command, check=True, capture_output=True)
+                jobs["own process"] = lambda: run_own(root)
             for name, job in jobs.items():
                 began = time.process_time()
                 times[name].append(timed(job))
@@ -109,20 +112,25 @@ def measure_disk(size_gb: float, repeats: int, mergekit: str | None) -> dict[str
                 shutil.rmtree(root / "out", ignore_errors=True)
         before, peak = map(int, subprocess.run(command, check=True, capture_output=True, text=True).stdout.split())
     best = {name: min(values) for name, values in times.items() if values}
-    result = {
+    result: Found = {
         "copy_s": best["copy"],
         "merge_s": best["merge"],
         "merge_over_copy": best["merge"] / best["copy"],
-        "merge_over_copy_median": statistics.median(m / c for m, c in zip(times["merge"], times["copy"], strict=True)),
+        "merge_over_copy_rounds": ratio(times, "merge", "copy"),
         "merge_over_copy_processor_time": min(busy["merge"]) / min(busy["copy"]),
         "peak_memory_over_imports_mb": (peak - before) / 1024,
         "peak_memory_in_largest_tensors": (peak - before) * 1024 / largest,
     }
     if mergekit:
         # both as a process of their own, imports included
-        own, other = best["own process"], best["mergekit"]
-        result |= {"mergekit_s": other, "own_process_s": own, "merge_over_mergekit": own / other}
+        result |= {"mergekit_s": best["mergekit"], "own_process_s": best["own process"]}
+        result |= {"merge_over_mergekit_rounds": ratio(times, "own process", "mergekit")}
     return result
+
+
+def run_own(root: Path) -> None:
+    command = [sys.executable, "-m", "hf_pct", "merge", str(root / "old"), str(root / "new")]
+    subprocess.run([*command, "--alpha", "0.4", "--output_dir", str(root / "out")], check=True, capture_output=True)
 
 
 def run_mergekit(python: str, root: Path) -> None:
@@ -150,7 +158,7 @@ def sentences(count: int) -> list[str]:
     return [" ".join(words[(i * 7 + j * (1 + i % 3)) % len(words)] for j in range(4 + i % 13)) for i in range(count)]
 
 
-def measure_sweep(rows: int, repeats: int) -> dict[str, float]:
+def measure_sweep(rows: int, repeats: int) -> Found:
     import copy
 
     from datasets import Dataset
@@ -185,7 +193,7 @@ def measure_sweep(rows: int, repeats: int) -> dict[str, float]:
     return {"sweep_over_eleven_evaluations": statistics.median(ratios), "least": min(ratios), "most": max(ratios)}
 
 
-def measure_fisher(rows: int, repeats: int) -> dict[str, float]:
+def measure_fisher(rows: int, repeats: int) -> Found:
     from transformers import DataCollatorWithPadding
 
     from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
@@ -204,7 +212,7 @@ def measure_fisher(rows: int, repeats: int) -> dict[str, float]:
         "loop_samples_per_s": rows / min(times["loop"]),
         "hooks_samples_per_s": rows / min(times["hooks"]),
         "speedup": min(times["loop"]) / min(times["hooks"]),
-        "speedup_median": statistics.median(a / b for a, b in zip(times["loop"], times["hooks"], strict=True)),
+        "batched_over_loop_rounds": ratio(times, "hooks", "loop"),
         "relative_difference": apart / whole,
     }
 
@@ -218,14 +226,15 @@ def main() -> None:
     parser.add_argument("--mergekit", help="the python of an environment that has mergekit")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    parts: dict[str, Callable[[], dict[str, float]]] = {
+    parts: dict[str, Callable[[], Found]] = {
         "disk": lambda: measure_disk(args.size_gb, args.repeats, args.mergekit),
         "sweep": lambda: measure_sweep(args.rows, args.repeats),
         "fisher": lambda: measure_fisher(args.rows, args.repeats),
     }
     for name, measure in parts.items():
         if args.only in (None, name):
-            print(json.dumps({name: {key: round(value, 7) for key, value in measure().items()}}), flush=True)
+            shown = {key: str(v) if isinstance(v, Ratio) else round(v, 7) for key, v in measure().items()}
+            print(json.dumps({name: shown}), flush=True)
 
 
 if __name__ == "__main__":

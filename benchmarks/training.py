@@ -58,7 +58,7 @@ FORWARD = "one forward without gradients"
 def sentences(tokenizer: Any, rows: int) -> datasets.Dataset:
     """Rows of about 14 tokens of common words, each with a class."""
     generator = np.random.default_rng(0)
-    words = np.array([word for word in tokenizer.get_vocab() if word.isalpha() and len(word) > 2][:3000])
+    words = np.array([word for word in sorted(tokenizer.get_vocab()) if word.isalpha() and len(word) > 2][:3000])
     texts = [" ".join(generator.choice(words, generator.integers(8, 17))) for _ in range(rows)]
     data = datasets.Dataset.from_dict({"text": texts, "labels": generator.integers(0, CLASSES, rows).tolist()})
     return data.map(lambda batch: dict(tokenizer(batch["text"])), batched=True).remove_columns("text")

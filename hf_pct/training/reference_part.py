@@ -13,7 +13,7 @@ from ..tasks import label_names_of
 from .processors import RawEncoder, own_encoder
 from .references import AdapterReference, Reference, load_reference
 from .rows import INPUTS, LOGITS, ReferenceRows, Table
-from .tables import Layout, describe_collator, load_or_compute, table_dir, table_name
+from .tables import Layout, describe_collator, load_or_compute, shared_identity, table_dir, table_name
 
 if TYPE_CHECKING:
     from .base import PCTrainer
@@ -112,12 +112,13 @@ class ReferencePart:
     def _path(self, dataset: Any, rows: ReferenceRows, layout: Layout) -> Any:
         """Where the table is kept, or `None` when what it depends on cannot be told from outside."""
         collator = self.trainer.data_collator
-        parts = [
+        parts = shared_identity(
             self.reference.fingerprint() if self.reference is not None else None,
             getattr(dataset, "_fingerprint", None),
             self.encoder.describe() if self.encoder else describe_collator(getattr(collator, "collate", collator)),
-        ]
-        if any(part is None for part in parts):
+            self.named.title,
+        )
+        if parts is None:
             return None
         kept = (layout.top_k,) if layout.sparse else ()
         return table_dir(self.trainer.args.reference_cache_dir) / table_name(

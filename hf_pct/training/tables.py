@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import PartialState
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, gather_object
 from torch import Tensor
 
 from ..predict import default_cache_dir
@@ -38,6 +38,30 @@ def table_name(*parts: Any) -> str:
     """A file name that changes when any of the parts does; `parts` must have a `repr` that tells them apart."""
     digest = hashlib.sha256(repr((_LAYOUT, *parts)).encode()).hexdigest()
     return f"{digest[:32]}.npy"
+
+
+def shared_identity(reference: str | None, data: str | None, inputs: str | None, what: str) -> tuple | None:
+    """The hashes that a table is named by; `None` when one of them is not known, or not the same in every process.
+
+    Processes that would look for different files must not wait for each other's: a dataset whose `map` could not be
+    hashed has another fingerprint in each of them, and each then computes its own table.
+    """
+    mine = (reference, data, inputs)
+    everywhere = gather_object([mine]) if PartialState().num_processes > 1 else [mine]
+    if len({each[0] for each in everywhere}) > 1:
+        raise ValueError(
+            f"{what[0].upper()}{what[1:]} does not have the same weights in all {len(everywhere)} processes. Load the "
+            "same checkpoint in each; where a part of it is new, call transformers.set_seed before from_pretrained."
+        )
+    if len(set(everywhere)) > 1:
+        logger.warning(
+            "By their fingerprints the rows are not the same in all processes: the output of %s is computed by each "
+            "process for itself, and is not kept for the next run. A dataset.map whose function cannot be hashed does "
+            "this; make the dataset once, save it, and load it in every process.",
+            what,
+        )
+        return None
+    return None if None in mine else mine
 
 
 @dataclass(frozen=True)

@@ -42,9 +42,26 @@ def run(folder: Path, kind: str, model: Any, old: Any, data: Any, **settings: An
     return run
 
 
+def unhashed(rows: int, seed: int = 0) -> Any:
+    """The same rows, made by a function that cannot be hashed: each process has another fingerprint of them."""
+    cannot_be_pickled = (number for number in range(rows))
+    return texts(rows, seed).map(lambda row: row if cannot_be_pickled else {})
+
+
+def refuse_different_references(folder: Path, rank: int) -> None:
+    """Each process with an old model of its own weights, as fresh heads without a seed are."""
+    mistaken = trainer(folder / "different", train=texts(48), old_model=bert(seed=10 + rank), **SETTINGS)
+    try:
+        mistaken.train()
+    except ValueError as error:
+        (folder / f"refused{rank}.txt").write_text(str(error))
+
+
 def main(folder: Path) -> None:
     batch = {"per_device_train_batch_size": 8}
     run(folder, "text", bert(seed=1), bert(seed=2), texts, **batch)
+    apart = run(folder, "unhashed", bert(seed=1), bert(seed=2), unhashed, **batch)
+    refuse_different_references(folder, apart.accelerator.process_index)
     last = run(folder, "vit", timm_model(seed=1), timm_model(seed=2), images, **batch)
     if last.is_world_process_zero():
         bert(seed=1).save_pretrained(folder / "start")

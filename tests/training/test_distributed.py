@@ -37,3 +37,17 @@ def test_two_processes_of_eight_equal_one_of_sixteen(tmp_path, two_processes, ki
 def test_two_processes_write_one_table(two_processes):
     tables = sorted((two_processes / "text" / "cache").iterdir())
     assert [table.suffix for table in tables] == [".npy", ".npy"]  # the training set's and the evaluation set's
+
+
+def test_rows_with_another_fingerprint_in_each_process_are_computed_by_each(two_processes):
+    whole, apart = (load_file(two_processes / f"{kind}.safetensors") for kind in ("text", "unhashed"))
+    assert all(whole[name].equal(apart[name]) for name in whole)
+    kept = list((two_processes / "unhashed" / "cache").glob("*"))
+    assert len(kept) == 0
+
+
+def test_an_old_model_that_differs_between_processes_is_refused_in_all(two_processes):
+    for rank in (0, 1):
+        message = (two_processes / f"refused{rank}.txt").read_text()
+        assert "does not have the same weights in all 2 processes" in message
+        assert "set_seed" in message
