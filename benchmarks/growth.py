@@ -19,11 +19,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from merging import make_checkpoint
+from merging import copy_in_pieces, make_checkpoint
 from training import classifier
 
 from hf_pct.ensembles import Ensemble
 from hf_pct.flips.counts import count_flips
+from hf_pct.merging.streaming import merge_checkpoints
 from hf_pct.training.losses import LogitDifferenceInhibitionLoss
 
 Jobs = dict[float, Callable[[], object]]
@@ -84,22 +85,31 @@ def rows() -> Jobs:
     return {count: job(count) for count in (10**4, 10**5, 10**6, 10**7)}
 
 
-def checkpoint(root: Path) -> Jobs:
-    """Two sharded checkpoints of so many GB merged, their files in the page cache where memory allows."""
-    from hf_pct.merging.streaming import merge_checkpoints
+def checkpoint(root: Path, work: Callable[[Path], object]) -> Jobs:
+    """Work on two sharded checkpoints of so many GB, their files in the page cache where memory allows."""
 
     def job(size: float) -> Callable[[], object]:
         folder = root / f"{size:g}"
         for number, name in enumerate(("old", "new")):
-            make_checkpoint(folder / name, size, 4, number)
+            if not (folder / name).exists():
+                make_checkpoint(folder / name, size, 4, number)
 
         def run() -> None:
-            merge_checkpoints(folder / "old", folder / "new", folder / "out", alpha=0.4)
+            work(folder)
             shutil.rmtree(folder / "out")
 
         return run
 
     return {size: job(size) for size in (0.1, 0.5, 1.0, 2.0, 4.0)}
+
+
+def merge(folder: Path) -> None:
+    merge_checkpoints(folder / "old", folder / "new", folder / "out", alpha=0.4)
+
+
+def copy(folder: Path) -> None:
+    """What the disk itself asks for as many bytes."""
+    copy_in_pieces(folder / "new", folder / "out")
 
 
 def main() -> None:
@@ -117,7 +127,8 @@ def main() -> None:
             "classes": ("LDI over the top 10, forward and backward", "classes", 1, lambda: classes(10)),
             "all classes": ("LDI over all classes, forward and backward", "classes", 1, lambda: classes(None)),
             "rows": ("count_flips", "rows", 1, rows),
-            "checkpoint": ("merging two checkpoints", "GB", 1, lambda: checkpoint(Path(folder))),
+            "checkpoint": ("merging two checkpoints", "GB", 1, lambda: checkpoint(Path(folder), merge)),
+            "copied checkpoint": ("copying one of them", "GB", 1, lambda: checkpoint(Path(folder), copy)),
         }
         for name, (cost, over, expected, make) in kinds.items():
             if options.only is None or name.endswith(options.only):

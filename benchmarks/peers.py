@@ -64,9 +64,10 @@ def fisher_rows() -> list[tuple[str, str, str, str]]:
 
 def merge_rows(size_gb: float) -> list[tuple[str, str, str, str]]:
     found = merging.measure_disk(size_gb, 5, str(mergekit_python()))
+    copied, mergekit = found["merge_over_copy_rounds"], found["merge_over_mergekit_rounds"]
     return [
-        (f"merging {size_gb:g} GB", "a plain copy of one checkpoint", str(found["merge_over_copy_rounds"]), ""),
-        (f"`hf-pct merge`, {size_gb:g} GB, a process", "mergekit, linear", str(found["merge_over_mergekit_rounds"]), ""),
+        (f"merging {size_gb:g} GB", "a plain copy of one checkpoint", str(copied), ""),
+        (f"`hf-pct merge`, {size_gb:g} GB, a process", "mergekit, linear", str(mergekit), ""),
     ]
 
 
