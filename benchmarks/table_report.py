@@ -76,8 +76,13 @@ def _numbers(table: Table, store: Store, line: Line, seed: int) -> dict[str, flo
     return {**measure(old, new), "seconds": seconds, "alpha": new.alpha, "all_rows": float(len(new.labels))}
 
 
-def to_markdown(table: Table, entries: Sequence[dict[str, Any]]) -> str:
-    """The table for people, in percent."""
+def total_seconds(table: Table, store: Store) -> float:
+    """The processor time of the table's cells that are there, each counted once: what a run from nothing costs."""
+    return sum(Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell))
+
+
+def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float) -> str:
+    """The table for people, in percent; `seconds` is what all of its cells cost."""
     grown = any(entry["added_classes"] for entry in entries)
     headers = ["update", "seeds", *COLUMNS.values(), *(["error rate new, all classes"] if grown else []), "cost, s"]
     lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
@@ -95,8 +100,9 @@ def to_markdown(table: Table, entries: Sequence[dict[str, Any]]) -> str:
         "model included, although rows and tables share them."
     )
     grown_note = " Flips are counted on the rows whose class the old model knows." if grown else ""
+    total = f"All models of the table, each counted once, took {seconds / 60:.0f} minutes of processor time."
     head = f"# {table.name}: {table.title}\n\nAnswers to {table.paper}. {table.caption}"
-    return "\n\n".join([head, "\n".join(lines), note + grown_note]) + "\n"
+    return "\n\n".join([head, "\n".join(lines), note + grown_note, total]) + "\n"
 
 
 def _shown(value: tuple[float, float] | None, scale: float, digits: int) -> str:
@@ -109,11 +115,13 @@ def _shown(value: tuple[float, float] | None, scale: float, digits: int) -> str:
 def write_report(table: Table, store: Store) -> str:
     """`<table>.md` and `<table>.json` beside the cells; returns the Markdown."""
     entries = summarise(table, store)
-    text = to_markdown(table, entries)
+    seconds = total_seconds(table, store)
+    text = to_markdown(table, entries, seconds)
     store.results.mkdir(parents=True, exist_ok=True)
     (store.results / f"{table.name}.md").write_text(text, encoding="utf-8")
     content = {
         "table": table.name, "title": table.title, "paper": table.paper, "caption": table.caption,
+        "total_seconds": seconds,
         "rows": [{**entry, "cells": dict(line.pairs)} for entry, line in zip(entries, table.lines, strict=True)],
     }  # fmt: skip
     written = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
