@@ -20,6 +20,10 @@ COLUMNS = {
     "nfr": "NFR",
     "relative_nfr": "relative NFR",
 }
+GROWN_COLUMNS = {
+    "nfr_to_added": "NFR to added classes",
+    "new_error_all": "error rate new, all classes",
+}
 
 
 def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
@@ -34,18 +38,21 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[fl
 def measure(old: Answers, new: Answers) -> dict[str, float]:
     """The numbers of one update, as fractions.
 
-    Flips and both error rates are of the rows whose class the old model knows; where the new one knows more,
-    `new_error_all` is its error rate on all rows.
+    Flips and both error rates are of the rows whose class the old model knows. Where the new one knows more,
+    `nfr_to_added` is the part of NFR whose rows it takes for a class that the old one does not know, and
+    `new_error_all` its error rate on all rows.
     """
     if not (np.array_equal(old.ids, new.ids) and np.array_equal(old.labels, new.labels)):
         raise ValueError("The two cells answer different rows: their data differ in name, size or seed.")
     known = np.isin(old.labels, old.classes)
     counts = count_flips(old.answers[known], new.answers[known], old.labels[known])
+    broken = known & (old.answers == old.labels) & (new.answers != new.labels)
     return {
         "old_error": counts.old_error_rate,
         "new_error": counts.new_error_rate,
         "nfr": counts.nfr,
         "relative_nfr": counts.relative_nfr,
+        "nfr_to_added": float((broken & ~np.isin(new.answers, old.classes)).sum() / max(counts.total, 1)),
         "new_error_all": float((new.answers != new.labels).mean()),
         "rows": float(counts.total),
     }
@@ -58,7 +65,7 @@ def summarise(table: Table, store: Store) -> list[dict[str, Any]]:
         seeds = [seed for seed, pair in line.pairs.items() if all(store.finished(cell) for cell in pair)]
         per_seed = {seed: _numbers(table, store, line, seed) for seed in seeds}
         entry: dict[str, Any] = {"name": line.name, "seeds": seeds, "of": len(line.pairs), "per_seed": per_seed}
-        for key in (*COLUMNS, "new_error_all", "seconds", "alpha"):
+        for key in (*COLUMNS, *GROWN_COLUMNS, "seconds", "alpha"):
             values = [numbers[key] for numbers in per_seed.values()]
             # a cost is unknown where an answer table came without those of the cells behind it
             usable = bool(values) and not any(math.isnan(value) for value in values)
@@ -84,11 +91,12 @@ def total_seconds(table: Table, store: Store) -> float:
 def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float) -> str:
     """The table for people, in percent; `seconds` is what all of its cells cost."""
     grown = any(entry["added_classes"] for entry in entries)
-    headers = ["update", "seeds", *COLUMNS.values(), *(["error rate new, all classes"] if grown else []), "cost, s"]
+    columns = {**COLUMNS, **GROWN_COLUMNS} if grown else COLUMNS
+    headers = ["update", "seeds", *columns.values(), "cost, s"]
     lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
     for entry in entries:
-        keys = [*COLUMNS, *(["new_error_all"] if grown else [])]
-        shown = [_shown(entry[key], 100.0, 2) for key in keys]
+        without = () if entry["added_classes"] else GROWN_COLUMNS  # nothing to say beside the other columns
+        shown = ["-" if key in without else _shown(entry[key], 100.0, 2) for key in columns]
         alphas = [numbers["alpha"] for numbers in entry["per_seed"].values()]
         chosen = [] if not alphas or any(map(math.isnan, alphas)) else [f"alpha {', '.join(f'{a:g}' for a in alphas)}"]
         name = f"{entry['name']} ({chosen[0]})" if chosen else entry["name"]

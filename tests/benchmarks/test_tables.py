@@ -199,6 +199,7 @@ def test_flips_are_counted_on_the_classes_of_the_old_model():
     labels = [0, 0, 1, 1]
     numbers = measure(answers([1, 1, 0, 0], labels, classes=1), answers([1, 0, 1, 0], labels))
     assert (numbers["rows"], numbers["nfr"], numbers["new_error_all"]) == (2.0, 0.5, 0.5)
+    assert numbers["nfr_to_added"] == 0.5  # the wrong answer is the class that the old model does not know
 
 
 def test_different_rows_are_refused():
