@@ -83,9 +83,9 @@ def _numbers(table: Table, store: Store, line: Line, seed: int) -> dict[str, flo
     return {**measure(old, new), "seconds": seconds, "alpha": new.alpha, "all_rows": float(len(new.labels))}
 
 
-def total_seconds(table: Table, store: Store) -> float:
-    """The processor time of the table's cells that are there, each counted once: what a run from nothing costs."""
-    return sum(Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell))
+def known_seconds(table: Table, store: Store) -> list[float]:
+    """The processor time of each cell of the table that is there; all of them together are a run from nothing."""
+    return [Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell)]
 
 
 def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float) -> str:
@@ -123,7 +123,7 @@ def _shown(value: tuple[float, float] | None, scale: float, digits: int) -> str:
 def write_report(table: Table, store: Store) -> str:
     """`<table>.md` and `<table>.json` beside the cells; returns the Markdown."""
     entries = summarise(table, store)
-    seconds = total_seconds(table, store)
+    seconds = sum(known_seconds(table, store))
     text = to_markdown(table, entries, seconds)
     store.results.mkdir(parents=True, exist_ok=True)
     (store.results / f"{table.name}.md").write_text(text, encoding="utf-8")

@@ -20,14 +20,14 @@ from pathlib import Path
 
 import numpy as np
 from table_queue import plan, run_cells
-from table_report import write_report
+from table_report import known_seconds, write_report
 from table_specs import Table, read_table, table_path
-from table_store import ROOT, Answers, Store
+from table_store import ROOT, Store
 
 
 def estimate(table: Table, store: Store, cells: list[str], processes: int) -> str:
     """How much is left; minutes as soon as a cell of the table has been timed."""
-    known = [Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell)]
+    known = known_seconds(table, store)
     left = f"{table.name}: {len(cells)} of {len(table.cells)} cells to compute in {processes} processes"
     if not cells or not known:
         return left
