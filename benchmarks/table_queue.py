@@ -69,10 +69,7 @@ def run_cells(
     failed: dict[str, str] = {}
     done: set[str] = set()
     running: dict[Future[str], str] = {}
-    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
-    pool = ProcessPoolExecutor(
-        processes, mp_context=context, initializer=_begin, initargs=(_import_paths(), os.getpid())
-    )
+    pool = workers(processes)
     try:
         while left or running:
             for cell in [each for each in left if len(running) < processes and _ready(table, each, left, running)]:
@@ -98,7 +95,7 @@ def run_cells(
                     failed[cell] = outcome
                     say(f"FAILED {cell}: {outcome}")
     except BaseException:
-        _stop(pool)
+        stop(pool)
         raise
     pool.shutdown()
     return failed
@@ -109,15 +106,18 @@ def _ready(table: Table, cell: str, left: Iterable[str], running: dict[Future[st
     return not pending.intersection(table.cells[cell].needs)
 
 
-def _stop(pool: ProcessPoolExecutor) -> None:
+def workers(processes: int) -> ProcessPoolExecutor:
+    """Processes of one thread each that find this folder's modules, and end with the process that started them."""
+    context = multiprocessing.get_context("spawn")  # a fork would share torch's threads
+    paths = [str(Path(__file__).resolve().parent)]
+    return ProcessPoolExecutor(processes, mp_context=context, initializer=_begin, initargs=(paths, os.getpid()))
+
+
+def stop(pool: ProcessPoolExecutor) -> None:
     """End the workers at once: what they have not finished is in folders that no one takes for finished."""
     for process in list((pool._processes or {}).values()):
         process.terminate()
     pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _import_paths() -> list[str]:
-    return [str(Path(__file__).resolve().parent)]
 
 
 def _begin(paths: list[str], parent: int) -> None:

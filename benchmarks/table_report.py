@@ -12,6 +12,7 @@ from scipy import special
 from table_specs import Line, Table
 from table_store import Answers, Store
 
+from hf_pct.files import write_text
 from hf_pct.flips.counts import count_flips
 
 COLUMNS = {
@@ -83,9 +84,9 @@ def _numbers(table: Table, store: Store, line: Line, seed: int) -> dict[str, flo
     return {**measure(old, new), "seconds": seconds, "alpha": new.alpha, "all_rows": float(len(new.labels))}
 
 
-def known_seconds(table: Table, store: Store) -> list[float]:
+def known_seconds(table: Table, store: Store) -> dict[str, float]:
     """The processor time of each cell of the table that is there; all of them together are a run from nothing."""
-    return [Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell)]
+    return {cell: Answers.load(store.answers(cell)).seconds for cell in table.cells if store.finished(cell)}
 
 
 def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float) -> str:
@@ -113,27 +114,51 @@ def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float)
     return "\n\n".join([head, "\n".join(lines), note + grown_note, total]) + "\n"
 
 
-def _shown(value: tuple[float, float] | None, scale: float, digits: int) -> str:
+def to_differences(entries: Sequence[dict[str, Any]], against: str) -> str:
+    """How every update differs from one of them in NFR and in errors, seed by seed, as Markdown in points.
+
+    The seeds of two rows often share an old model, so that an interval of their differences is narrower than two
+    intervals beside each other would suggest.
+    """
+    names = [entry["name"] for entry in entries]
+    if against not in names:
+        raise SystemExit(f"There is no row {against!r}: expected one of {', '.join(map(repr, names))}.")
+    other = entries[names.index(against)]["per_seed"]
+    columns = {"nfr": "NFR", "new_error": "error rate new"}
+    headers = ["update", "seeds", *(f"{title}, less that of {against!r}" for title in columns.values())]
+    lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
+    for entry in entries:
+        if entry["name"] == against:
+            continue
+        seeds = [seed for seed in entry["seeds"] if seed in other]
+        gaps = {key: [entry["per_seed"][seed][key] - other[seed][key] for seed in seeds] for key in columns}
+        shown = [_shown(mean_interval(values) if values else None, 100.0, 2, signed=True) for values in gaps.values()]
+        lines.append(f"| {entry['name']} | {len(seeds)} of {entry['of']} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(value: tuple[float, float] | None, scale: float, digits: int, signed: bool = False) -> str:
     if value is None:
         return "-"
     mean, half = value[0] * scale, value[1] * scale
-    return f"{mean:.{digits}f}" if math.isnan(half) else f"{mean:.{digits}f} ± {half:.{digits}f}"
+    shown = f"{mean:{'+' if signed else ''}.{digits}f}"
+    return shown if math.isnan(half) else f"{shown} ± {half:.{digits}f}"
 
 
 def write_report(table: Table, store: Store) -> str:
     """`<table>.md` and `<table>.json` beside the cells; returns the Markdown."""
     entries = summarise(table, store)
-    seconds = sum(known_seconds(table, store))
+    seconds = sum(known_seconds(table, store).values())
     text = to_markdown(table, entries, seconds)
     store.results.mkdir(parents=True, exist_ok=True)
-    (store.results / f"{table.name}.md").write_text(text, encoding="utf-8")
+    write_text(store.results / f"{table.name}.md", text, overwrite=True)
     content = {
         "table": table.name, "title": table.title, "paper": table.paper, "caption": table.caption,
         "total_seconds": seconds,
         "rows": [{**entry, "cells": dict(line.pairs)} for entry, line in zip(entries, table.lines, strict=True)],
     }  # fmt: skip
     written = json.dumps(_without_nan(content), indent=1, allow_nan=False) + "\n"
-    (store.results / f"{table.name}.json").write_text(written, encoding="utf-8")
+    write_text(store.results / f"{table.name}.json", written, overwrite=True)
     return text
 
 

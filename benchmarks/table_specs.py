@@ -92,9 +92,18 @@ class Table:
 def table_path(name: str) -> Path:
     path = CONFIGS / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted((each.stem for each in CONFIGS.glob("T*.yaml")), key=lambda stem: int(stem[1:])))
-        raise SystemExit(f"There is no table {name!r}: expected one of {known}.")
+        raise SystemExit(f"There is no table {name!r}: expected one of {', '.join(_table_names())}.")
     return path
+
+
+def _table_names() -> list[str]:
+    """T1, T2 and so on, in this order."""
+    return sorted((each.stem for each in CONFIGS.glob("T*.yaml")), key=lambda stem: int(stem[1:]))
+
+
+def all_tables() -> list[Table]:
+    """Every table that has a file, in the order of their numbers."""
+    return [read_table(table_path(name)) for name in _table_names()]
 
 
 def read_table(path: Path, quick: bool = False) -> Table:

@@ -2,6 +2,7 @@
 
     python benchmarks/tables.py T1                  # or make bench-T1; goes on where it stopped
     python benchmarks/tables.py T1 --report_only    # the table from the answers that are there
+    python benchmarks/tables.py T1 --against none   # and how each row differs from this one, seed by seed
     python benchmarks/tables.py T1 --quick          # one seed, one epoch, a few hundred rows, in a temporary folder
 
 A table is a file in `benchmarks/configs/`; README.md in this folder tells how to add one. Exits with 1 when a cell
@@ -20,9 +21,11 @@ from pathlib import Path
 
 import numpy as np
 from table_queue import plan, run_cells
-from table_report import known_seconds, write_report
+from table_report import known_seconds, summarise, to_differences, write_report
 from table_specs import Table, read_table, table_path
 from table_store import ROOT, Store
+
+from hf_pct.files import write_text
 
 
 def estimate(table: Table, store: Store, cells: list[str], processes: int) -> str:
@@ -31,21 +34,22 @@ def estimate(table: Table, store: Store, cells: list[str], processes: int) -> st
     left = f"{table.name}: {len(cells)} of {len(table.cells)} cells to compute in {processes} processes"
     if not cells or not known:
         return left
-    minutes = float(np.mean(known)) * len(cells) / processes / 60
+    minutes = float(np.mean(list(known.values()))) * len(cells) / processes / 60
     return f"{left}, about {minutes:.0f} minutes at the mean of those that are there"
 
 
-def run_command(table: Table, report_only: bool, store: Store) -> int:
+def run_command(table: Table, processes: int, report_only: bool, store: Store) -> int:
     """A table with a program of its own: run it, and put its table beside the others."""
     script, *options = table.command
-    extra = ["--report_only"] if report_only else []
+    extra = ["--report_only"] if report_only else ["--processes", str(processes)]
     code = subprocess.call([sys.executable, str(ROOT / "benchmarks" / script), *options, *extra])
     if code == 0:
         source = ROOT / "benchmarks" / "results" / Path(script).stem
         head = f"# {table.name}: {table.title}\n\nAnswers to {table.paper}. {table.caption}\n\n"
         store.results.mkdir(parents=True, exist_ok=True)
-        (store.results / f"{table.name}.md").write_text(head + (source / "table.md").read_text("utf-8"), "utf-8")
-        (store.results / f"{table.name}.json").write_text((source / "table.json").read_text("utf-8"), "utf-8")
+        for kind, above in {"md": head, "json": ""}.items():
+            found = (source / f"table.{kind}").read_text(encoding="utf-8")
+            write_text(store.results / f"{table.name}.{kind}", above + found, overwrite=True)
     return code
 
 
@@ -66,16 +70,22 @@ def run_table(table: Table, store: Store, processes: int, report_only: bool) -> 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", help="T1 to T13, a file in benchmarks/configs")
+    parser.add_argument("table", help="T1 to T18, a file in benchmarks/configs")
     parser.add_argument("--processes", type=int, default=2, help="how many cells are computed side by side")
     parser.add_argument("--report_only", action="store_true", help="draw the table, compute nothing")
+    parser.add_argument("--against", metavar="ROW", help="as --report_only, with differences from this row below it")
     parser.add_argument("--quick", action="store_true", help="see that the table runs; nothing is kept")
     options = parser.parse_args(arguments)
     table = read_table(table_path(options.table), options.quick)
+    if options.against and (table.command or options.quick):
+        parser.error("--against compares the rows of a whole table: leave out --quick; T7 has columns for it")
     if table.command:
-        return run_command(table, options.report_only or options.quick, Store())
+        return run_command(table, options.processes, options.report_only or options.quick, Store())
     if not options.quick:
-        return run_table(table, Store(), options.processes, options.report_only)
+        code = run_table(table, Store(), options.processes, options.report_only or bool(options.against))
+        if options.against:
+            print(to_differences(summarise(table, Store()), options.against))
+        return code
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "work", Path(folder) / "results")
         return run_table(table, store, options.processes, report_only=False)

@@ -12,8 +12,9 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+from table_costs import costs  # noqa: E402
 from table_queue import plan, run_cells, work  # noqa: E402
-from table_report import mean_interval, measure, summarise, write_report  # noqa: E402
+from table_report import mean_interval, measure, summarise, to_differences, write_report  # noqa: E402
 from table_specs import CONFIGS, Cell, read_table  # noqa: E402
 from table_store import ANSWERS, Answers, Store  # noqa: E402
 
@@ -225,6 +226,37 @@ def test_a_report_counts_the_seeds_that_are_there(tmp_path, store):
     assert written["rows"][0]["per_seed"]["2"]["nfr"] == 0.5
 
 
+def test_differences_are_taken_seed_by_seed(tmp_path, store):
+    table = tiny_table(tmp_path)
+    store.results.mkdir()
+    for seed, (none, fd) in {1: ([0, 0, 1, 1], [1, 0, 1, 1]), 2: ([0, 1, 1, 1], [1, 1, 1, 1])}.items():
+        for line, right in zip(table.lines, (none, fd), strict=False):
+            old, new = line.pairs[seed]
+            answers([1, 1, 1, 1]).save(store.answers(old))
+            answers(right).save(store.answers(new))
+    entries = summarise(table, store)
+    assert entries[0]["nfr"][1] > 0.1, "the rows differ from seed to seed"
+    lines = to_differences(entries, "none").splitlines()
+    assert "| fd | 2 of 3 | -25.00 ± 0.00 | -25.00 ± 0.00 |" in lines, "their difference does not"
+    assert "| tuned | 0 of 3 | - | - |" in lines
+    with pytest.raises(SystemExit, match="no row 'nobody': expected one of 'none', 'fd'"):
+        to_differences(entries, "nobody")
+
+
+def test_a_shared_cell_costs_the_first_table_alone(tmp_path, store):
+    first, second = tiny_table(tmp_path), tiny_table(tmp_path, TINY.replace("seed: 9", "seed: 8"))
+    store.results.mkdir()
+    for table in (first, second):
+        for cell in table.cells:
+            answers([1, 1], seconds=60.0).save(store.answers(cell))
+    shared = len(first.cells.keys() & second.cells.keys())
+    assert 0 < shared < len(second.cells)
+    count, alone, after = costs([first, second], store).splitlines()[-1].split(" | ")[2:]
+    assert count == f"{len(second.cells)} of {len(second.cells)}"
+    assert alone == f"{len(second.cells) / 2:.0f}"
+    assert after.rstrip(" |") == f"{(len(second.cells) - shared) / 2:.0f}"
+
+
 def test_a_table_with_a_program_of_its_own_stands_beside_the_others(tmp_path, store, monkeypatch):
     import tables
 
@@ -235,7 +267,9 @@ def test_a_table_with_a_program_of_its_own_stands_beside_the_others(tmp_path, st
     )
     monkeypatch.setattr(tables, "ROOT", tmp_path)
     table = tiny_table(tmp_path, "{title: t, paper: p, caption: c, command: [own.py, --seeds, '5']}")
-    assert tables.run_command(table, True, store) == 0
+    assert tables.run_command(table, 3, False, store) == 0
+    assert (store.results / "T0.md").read_text().endswith("--seeds 5 --processes 3")
+    assert tables.run_command(table, 3, True, store) == 0
     assert (store.results / "T0.md").read_text().endswith("--seeds 5 --report_only")
 
 
