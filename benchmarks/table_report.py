@@ -19,6 +19,7 @@ COLUMNS = {
     "old_error": "error rate old",
     "new_error": "error rate new",
     "nfr": "NFR",
+    "nfr_change": "change of NFR",
     "relative_nfr": "relative NFR",
 }
 GROWN_COLUMNS = {
@@ -66,14 +67,28 @@ def summarise(table: Table, store: Store) -> list[dict[str, Any]]:
         seeds = [seed for seed, pair in line.pairs.items() if all(store.finished(cell) for cell in pair)]
         per_seed = {seed: _numbers(table, store, line, seed) for seed in seeds}
         entry: dict[str, Any] = {"name": line.name, "seeds": seeds, "of": len(line.pairs), "per_seed": per_seed}
-        for key in (*COLUMNS, *GROWN_COLUMNS, "seconds", "alpha"):
+        for key in (*COLUMNS.keys() - {"nfr_change"}, *GROWN_COLUMNS, "seconds", "alpha"):
             values = [numbers[key] for numbers in per_seed.values()]
             # a cost is unknown where an answer table came without those of the cells behind it
             usable = bool(values) and not any(math.isnan(value) for value in values)
             entry[key] = mean_interval(values) if usable else None
         entry["added_classes"] = any(numbers["rows"] < numbers["all_rows"] for numbers in per_seed.values())
         entries.append(entry)
+    named = {entry["name"]: entry for entry in entries}
+    for entry, line in zip(entries, table.lines, strict=True):
+        changed = None if line.against == line.name else difference(entry, named[line.against], "nfr")
+        entry |= {"against": line.against, "nfr_change": changed}
     return entries
+
+
+def difference(entry: dict[str, Any], other: dict[str, Any], key: str) -> tuple[float, float] | None:
+    """How much more of `key` one line has than another, seed by seed; nothing without a seed that both have.
+
+    Seeds of two lines often share an old model, so that this interval is narrower than two beside each other suggest.
+    """
+    seeds = [seed for seed in entry["seeds"] if seed in other["per_seed"]]
+    values = [entry["per_seed"][seed][key] - other["per_seed"][seed][key] for seed in seeds]
+    return mean_interval(values) if values else None
 
 
 def _numbers(table: Table, store: Store, line: Line, seed: int) -> dict[str, float]:
@@ -97,16 +112,19 @@ def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float)
     lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
     for entry in entries:
         without = () if entry["added_classes"] else GROWN_COLUMNS  # nothing to say beside the other columns
-        shown = ["-" if key in without else _shown(entry[key], 100.0, 2) for key in columns]
+        shown = [
+            "-" if key in without else _shown(entry[key], 100.0, 2, signed=key == "nfr_change") for key in columns
+        ]
         alphas = [numbers["alpha"] for numbers in entry["per_seed"].values()]
         chosen = [] if not alphas or any(map(math.isnan, alphas)) else [f"alpha {', '.join(f'{a:g}' for a in alphas)}"]
         name = f"{entry['name']} ({chosen[0]})" if chosen else entry["name"]
         cells = [name, f"{len(entry['seeds'])} of {entry['of']}", *shown, _shown(entry["seconds"], 1.0, 0)]
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "Percent, means over seeds with 95 % t-intervals. Relative NFR is NFR over what independent models would "
-        "show. Cost is the processor time of every model that the row needs, once for each seed, members and old "
-        "model included, although rows and tables share them."
+        "Percent, means over seeds with 95 % t-intervals. The change of NFR is from the untreated row that the table's "
+        "file names, seed by seed, in points. Relative NFR is NFR over what independent models would show. Cost is the "
+        "processor time of every model that the row needs, once for each seed, members and old model included, although "
+        "rows and tables share them."
     )
     grown_note = " Flips are counted on the rows whose class the old model knows." if grown else ""
     total = f"All models of the table, each counted once, took {seconds / 60:.0f} minutes of processor time."
@@ -115,25 +133,17 @@ def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float)
 
 
 def to_differences(entries: Sequence[dict[str, Any]], against: str) -> str:
-    """How every update differs from one of them in NFR and in errors, seed by seed, as Markdown in points.
-
-    The seeds of two rows often share an old model, so that an interval of their differences is narrower than two
-    intervals beside each other would suggest.
-    """
-    names = [entry["name"] for entry in entries]
-    if against not in names:
-        raise SystemExit(f"There is no row {against!r}: expected one of {', '.join(map(repr, names))}.")
-    other = entries[names.index(against)]["per_seed"]
+    """How every update differs from one of them in NFR and in errors, seed by seed, as Markdown in points."""
+    named = {entry["name"]: entry for entry in entries}
+    if against not in named:
+        raise SystemExit(f"There is no row {against!r}: expected one of {', '.join(map(repr, named))}.")
     columns = {"nfr": "NFR", "new_error": "error rate new"}
-    headers = ["update", "seeds", *(f"{title}, less that of {against!r}" for title in columns.values())]
+    headers = ["update", *(f"{title}, less that of {against!r}" for title in columns.values())]
     lines = [f"| {' | '.join(headers)} |", "|" + "---|" * len(headers)]
-    for entry in entries:
-        if entry["name"] == against:
-            continue
-        seeds = [seed for seed in entry["seeds"] if seed in other]
-        gaps = {key: [entry["per_seed"][seed][key] - other[seed][key] for seed in seeds] for key in columns}
-        shown = [_shown(mean_interval(values) if values else None, 100.0, 2, signed=True) for values in gaps.values()]
-        lines.append(f"| {entry['name']} | {len(seeds)} of {entry['of']} | {' | '.join(shown)} |")
+    for name, entry in named.items():
+        if name != against:
+            shown = [_shown(difference(entry, named[against], key), 100.0, 2, signed=True) for key in columns]
+            lines.append(f"| {name} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
 

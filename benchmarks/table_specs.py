@@ -14,6 +14,11 @@ have the same run seed, or they would see their training rows in the same order.
     ensemble: {mean: small, of: 8, take: 4, first: 1}                   # 4 of the runs 1 to 8; each seed moves on by 1
     student:  {train: elodi, model: resnet10, seed: 100, members: {mean: small, of: 8, take: 4, first: 1}}
     merged:   {merge: linear, old: small, new: tuned, alpha: contract}
+
+A row is an update, or with `versions` a chain of them, and the row that its NFR is compared with, seed by seed: the
+first one if it does not say, and none for a row that others are compared with.
+
+    {name: FD-LM, old: small, new: fd, against: none}
 """
 
 from __future__ import annotations
@@ -55,10 +60,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: its name, and for each seed the cells of the old and the new model."""
+    """A line of the table: its name, for each seed the cells of the old and the new model, and the line to beat."""
 
     name: str
     pairs: dict[int, tuple[str, str]]
+    against: str
 
 
 @dataclass(frozen=True)
@@ -134,12 +140,16 @@ class _Builder:
 
     def table(self) -> Table:
         values, lines = self.values, []
-        for row in values.get("rows", ()):
+        rows = values.get("rows", ())
+        yardsticks = {row["against"] for row in rows if "against" in row}
+        for row in rows:
             versions = row.get("versions") or [row["old"], row["new"]]
             made = {seed: [self.cell(each, seed, at) for each in versions] for at, seed in enumerate(self.seeds)}
+            against = row.get("against", row["name"] if row["name"] in yardsticks else rows[0]["name"])
             for i, j in combinations(range(len(versions)), 2):
-                name = row["name"] if len(versions) == 2 else f"{row['name']}: v{i + 1} -> v{j + 1}"
-                lines.append(Line(name, {seed: (chain[i], chain[j]) for seed, chain in made.items()}))
+                step = "" if len(versions) == 2 else f": v{i + 1} -> v{j + 1}"
+                pairs = {seed: (chain[i], chain[j]) for seed, chain in made.items()}
+                lines.append(Line(row["name"] + step, pairs, against + step))
         return Table(
             self.name, values["title"], values["paper"], " ".join(values["caption"].split()), self.seeds,
             tuple(lines), self.cells, tuple(values.get("command", ())),

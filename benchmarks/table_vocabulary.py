@@ -36,7 +36,7 @@ _TOP = ("title", "paper", "caption", "data", "seeds", "recipe", "cells", "rows",
 _TRAIN = ("train", "model", "start", "part", "seed", "old", "members", "settings", "recipe", "drop_rate", "keep_head")
 _POOL = ("mean", "of", "take", "first")
 _MERGE = ("merge", "old", "new", "alpha", "part")
-_ROW = ("name", "old", "new", "versions")
+_ROW = ("name", "old", "new", "versions", "against")
 
 
 def check_top(values: Any) -> list[str]:
@@ -57,9 +57,11 @@ def check_top(values: Any) -> list[str]:
     seeds = values["seeds"]
     if not isinstance(seeds, list) or len(seeds) < 3 or len(set(seeds)) < len(seeds):
         problems.append(f"seeds is {seeds!r}, expected at least 3 different numbers")
+    names = [row.get("name") for row in values["rows"]]
     for row in values["rows"]:
         problems += _check_row(row, values["cells"])
-    names = [row.get("name") for row in values["rows"]]
+        if row.get("against", names[0]) not in names:
+            problems.append(f"row {row.get('name')!r}: there is no row {row['against']!r} to compare it with")
     problems += [f"two rows are called {name!r}" for name in sorted({n for n in names if names.count(n) > 1})]
     return problems
 

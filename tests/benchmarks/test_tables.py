@@ -105,10 +105,11 @@ def test_every_committed_table_is_complete(path):
 
 def test_everything_wrong_with_a_file_is_said_at_once(tmp_path):
     wrong = TINY.replace("train: fd-lm", "train: fd-xx").replace("seed: 9", "sead: 9").replace("first: 1}}", "}}")
-    wrong = wrong.replace("{name: fd, old: old", "{name: fd, old: nobody")
-    with pytest.raises(ValueError, match="nobody"):
+    wrong = wrong.replace("{name: fd, old: old", "{name: fd, against: nothing, old: nobody")
+    with pytest.raises(ValueError, match="no row 'nothing' to compare it with") as caught:
         tiny_table(tmp_path, wrong)
-    wrong = wrong.replace("nobody", "old")
+    assert "'nobody'" in str(caught.value)
+    wrong = wrong.replace("against: nothing, old: nobody", "old: old")
     with pytest.raises(ValueError, match="fd-xx") as caught:
         tiny_table(tmp_path, wrong)
     assert all(word in str(caught.value) for word in ("'sead'", "no 'first'", "expected one of none, naive"))
@@ -237,8 +238,9 @@ def test_differences_are_taken_seed_by_seed(tmp_path, store):
     entries = summarise(table, store)
     assert entries[0]["nfr"][1] > 0.1, "the rows differ from seed to seed"
     lines = to_differences(entries, "none").splitlines()
-    assert "| fd | 2 of 3 | -25.00 ± 0.00 | -25.00 ± 0.00 |" in lines, "their difference does not"
-    assert "| tuned | 0 of 3 | - | - |" in lines
+    assert "| fd | -25.00 ± 0.00 | -25.00 ± 0.00 |" in lines, "their difference does not"
+    assert "| tuned | - | - |" in lines
+    assert [entry["nfr_change"] for entry in entries[:2]] == [None, (-0.25, 0.0)]
     with pytest.raises(SystemExit, match="no row 'nobody': expected one of 'none', 'fd'"):
         to_differences(entries, "nobody")
 
