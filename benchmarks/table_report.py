@@ -121,10 +121,10 @@ def to_markdown(table: Table, entries: Sequence[dict[str, Any]], seconds: float)
         cells = [name, f"{len(entry['seeds'])} of {entry['of']}", *shown, _shown(entry["seconds"], 1.0, 0)]
         lines.append(f"| {' | '.join(cells)} |")
     note = (
-        "Percent, means over seeds with 95 % t-intervals. The change of NFR is from the untreated row that the table's "
-        "file names, seed by seed, in points. Relative NFR is NFR over what independent models would show. Cost is the "
-        "processor time of every model that the row needs, once for each seed, members and old model included, although "
-        "rows and tables share them."
+        "Percent, means over seeds with 95 % t-intervals. The change of NFR is from the untreated row that the "
+        "table's file names, seed by seed, in points. Relative NFR is NFR over what independent models would show. "
+        "Cost is the processor time of every model that the row needs, once for each seed, members and old model "
+        "included, although rows and tables share them."
     )
     grown_note = " Flips are counted on the rows whose class the old model knows." if grown else ""
     total = f"All models of the table, each counted once, took {seconds / 60:.0f} minutes of processor time."
