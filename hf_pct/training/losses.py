@@ -138,8 +138,8 @@ class LogitDifferenceInhibitionLoss(ReferenceLoss):
     the true class out, as the paper's released runs do. **Averaged over the K classes**: the paper writes a sum, its
     code takes the mean, and its weight of 0.8 belongs to that mean.
 
-    `top_k=None`, or one that reaches the number of classes, takes every class. That is the default, where the paper has
-    10: its released code has no working K, and with one that works students were worse in every table of ours.
+    `top_k=None`, or one that reaches the number of classes, takes every class. That is the default where the paper has
+    10: its released code has no working K, and with one that works students had more errors in every table of ours.
     """
 
     name = "ldi"
