@@ -36,6 +36,7 @@ METHODS = {
     "EWC": (FocalDistillArguments, {"method": "none", "ewc_weight": 1.0}, False),
     "Mixout": (FocalDistillArguments, {"method": "none", "mixout": 0.5}, False),
     "ELODI, 8 members, cached": (ELODIArguments, {}, False),
+    "ELODI, 8 members, cached, top 10": (ELODIArguments, {"top_k": 10}, False),
     "ELODI, 8 members, live": (ELODIArguments, {}, True),
     "ELODI, 8 LoRA members, live": (ELODIArguments, {"member_kind": "lora"}, True),
 }
