@@ -70,7 +70,7 @@ def run_table(table: Table, store: Store, processes: int, report_only: bool) -> 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", help="T1 to T18, a file in benchmarks/configs")
+    parser.add_argument("table", help="T1 to T19, a file in benchmarks/configs")
     parser.add_argument("--processes", type=int, default=2, help="how many cells are computed side by side")
     parser.add_argument("--report_only", action="store_true", help="draw the table, compute nothing")
     parser.add_argument("--against", metavar="ROW", help="as --report_only, with differences from this row below it")
