@@ -79,11 +79,14 @@ def logits_of(store: Store, cell: str) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tables", nargs="+", help="tables with ELODI rows: T2, T3, T5, T6, T10, T14, T15, T16")
-    names = parser.parse_args().tables
+    tables = [read_table(table_path(name)) for name in parser.parse_args().tables]
     print(f"| {' | '.join(HEADERS)} |\n|{'---|' * len(HEADERS)}")
-    for name in names:
-        for line in describe(read_table(table_path(name)), Store()):
-            print(line)
+    for table in tables:
+        lines = list(describe(table, Store()))
+        if lines:
+            print("\n".join(lines))
+        else:
+            print(f"{table.name}: no row of ELODI students whose logits are here", file=sys.stderr)
 
 
 if __name__ == "__main__":

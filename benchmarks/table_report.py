@@ -67,7 +67,9 @@ def summarise(table: Table, store: Store) -> list[dict[str, Any]]:
         seeds = [seed for seed, pair in line.pairs.items() if all(store.finished(cell) for cell in pair)]
         per_seed = {seed: _numbers(table, store, line, seed) for seed in seeds}
         entry: dict[str, Any] = {"name": line.name, "seeds": seeds, "of": len(line.pairs), "per_seed": per_seed}
-        for key in (*COLUMNS.keys() - {"nfr_change"}, *GROWN_COLUMNS, "seconds", "alpha"):
+        for key in (*COLUMNS, *GROWN_COLUMNS, "seconds", "alpha"):
+            if key == "nfr_change":
+                continue  # known when all lines are
             values = [numbers[key] for numbers in per_seed.values()]
             # a cost is unknown where an answer table came without those of the cells behind it
             usable = bool(values) and not any(math.isnan(value) for value in values)
