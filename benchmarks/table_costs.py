@@ -34,7 +34,7 @@ def costs(tables: Iterable[Table], store: Store) -> str:
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    print(costs([table for table in all_tables() if not table.command], Store()))
+    print(costs(all_tables(), Store()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The data of the tables, in memory: CIFAR-10, Grocery Store, CLINC150, MASSIVE with intents held back, and a toy.
+"""The data of the tables, in memory: CIFAR-10, Grocery Store, CLINC150, MASSIVE in two updates, and a toy.
 
 A task has a training set that can be asked for in parts (half the rows, half the classes), a test set, and where a
 choice needs it a development set. Subsets are drawn by a seed of their own, the same for all cells, and are balanced:
@@ -51,12 +51,14 @@ class Task:
     test: Rows
     dev: Rows | None = None
     few: tuple[str, ...] = ()  # the classes of the part with fewer classes
+    old_rows: int = 0  # how many training rows, the first ones, the old model has; 0: all rows of the few classes
     augment: int = 0  # pixels of padding for random crops; 0: none, and no mirror
 
     def part(self, name: str) -> tuple[Rows, tuple[str, ...]]:
         """Rows of a part of the training set, and the classes that a model trained on it has."""
-        if name == "half_rows":
-            return self.train.select(np.arange(len(self.train) // 2)), self.names
+        first = {"half_rows": len(self.train) // 2, "old": self.old_rows}.get(name)
+        if first:
+            return self.train.select(np.arange(first)), self.names
         if name in ("half_classes", "old"):
             return self.train.select(np.flatnonzero(np.isin(self.train.labels, self.indices(self.few)))), self.few
         return self.train, self.names
@@ -100,7 +102,8 @@ def load_task(spec: Mapping[str, Any]) -> Task:
 def _load(text: str) -> Task:
     spec = json.loads(text)
     readers = {
-        "cifar10": _cifar10, "grocery_store": _grocery, "clinc150": _clinc, "massive_classes": _massive, "tiny": _tiny,
+        "cifar10": _cifar10, "grocery_store": _grocery, "clinc150": _clinc, "massive_classes": _massive_classes,
+        "massive_rows": _massive_rows, "tiny": _tiny,
     }  # fmt: skip
     return readers[spec["name"]](spec)
 
@@ -153,7 +156,23 @@ def _clinc(spec: Mapping[str, Any]) -> Task:
     return Task("text", names, chosen, _first(tested, spec.get("test")), few=names[: len(names) // 2])
 
 
-def _massive(spec: Mapping[str, Any]) -> Task:
+def _massive_rows(spec: Mapping[str, Any]) -> Task:
+    """The paper's own update with more data: 1000 sentences, then 500 more of the same 60 intents; 4000 test rows."""
+    folder = data_folder("massive_bcwi")
+    names = tuple(json.loads((folder / "labels.json").read_text(encoding="utf-8")))
+    parts = ("old/train", "updated/train", "updated/dev", "updated/test")
+    old, train, dev, test = (_text_rows(_texts(folder / f"{part}.jsonl"), names) for part in parts)
+    shuffled = np.random.default_rng(spec["seed"]).permutation(len(train))
+    was_there = shuffled < len(old)  # the file of the update starts with the old one
+    kept = round(spec["train"] * len(old) / len(train))
+    order = np.concatenate([shuffled[was_there][:kept], shuffled[~was_there][: spec["train"] - kept]])
+    return Task(
+        "text", names, train.select(order), _first(test, spec.get("test")), dev=_first(dev, spec.get("dev")),
+        old_rows=kept,
+    )  # fmt: skip
+
+
+def _massive_classes(spec: Mapping[str, Any]) -> Task:
     """The add-classes update at the paper's sizes: two thirds of the rows are of old intents, one third is new.
 
     The old model sees 1000 sentences of the intents that are not held back; the update adds 500 of those that are.

@@ -78,7 +78,6 @@ class Table:
     seeds: tuple[int, ...]
     lines: tuple[Line, ...]
     cells: dict[str, Cell]
-    command: tuple[str, ...] = ()
 
     def closure(self, ids: Iterable[str]) -> list[str]:
         """These cells and all that they depend on, what is needed first."""
@@ -131,16 +130,16 @@ class _Builder:
 
     def __init__(self, name: str, values: dict[str, Any], quick: bool) -> None:
         self.name, self.values, self.quick = name, values, quick
-        self.seeds = tuple(values.get("seeds", ()))[: 1 if quick else None]
-        self.data = dict(values.get("data", {}))
+        self.seeds = tuple(values["seeds"])[: 1 if quick else None]
+        self.data = dict(values["data"])
         if quick:
             self.data |= {part: min(rows, self.data[part]) for part, rows in QUICK.items() if part in self.data}
-        self.recipe = RECIPES.get(values.get("recipe", ""), {})
+        self.recipe = RECIPES[values["recipe"]]
         self.cells: dict[str, Cell] = {}
 
     def table(self) -> Table:
         values, lines = self.values, []
-        rows = values.get("rows", ())
+        rows = values["rows"]
         yardsticks = {row["against"] for row in rows if "against" in row}
         for row in rows:
             versions = row.get("versions") or [row["old"], row["new"]]
@@ -152,7 +151,7 @@ class _Builder:
                 lines.append(Line(row["name"] + step, pairs, against + step))
         return Table(
             self.name, values["title"], values["paper"], " ".join(values["caption"].split()), self.seeds,
-            tuple(lines), self.cells, tuple(values.get("command", ())),
+            tuple(lines), self.cells,
         )  # fmt: skip
 
     def cell(self, name: str, seed: int, at: int) -> str:

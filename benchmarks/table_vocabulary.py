@@ -14,6 +14,7 @@ MERGES = ("linear", "soup", "fisher", "probability")
 DATA: dict[str, tuple[str, ...]] = {
     "cifar10": ("all", "half_rows", "half_classes"),
     "clinc150": ("all", "half_rows", "half_classes"),
+    "massive_rows": ("all", "old"),
     "massive_classes": ("all", "old"),
     "grocery_store": ("all", "half_rows", "half_classes"),
     "tiny": ("all", "half_rows", "half_classes"),
@@ -32,7 +33,7 @@ SETTINGS = (
     "lambda_ensemble", "ensemble_loss", "num_members", "member_kind", "combine", "member_epochs",
     "member_learning_rate", "member_lora_rank",
 )  # fmt: skip
-_TOP = ("title", "paper", "caption", "data", "seeds", "recipe", "cells", "rows", "command")
+_TOP = ("title", "paper", "caption", "data", "seeds", "recipe", "cells", "rows")
 _TRAIN = ("train", "model", "start", "part", "seed", "old", "members", "settings", "recipe", "drop_rate", "keep_head")
 _POOL = ("mean", "of", "take", "first")
 _MERGE = ("merge", "old", "new", "alpha", "part")
@@ -43,10 +44,7 @@ def check_top(values: Any) -> list[str]:
     """What is wrong with the file as a whole: its keys, its data, its seeds and its rows."""
     if not isinstance(values, dict):
         return [f"it holds a {type(values).__name__}, expected keys: {', '.join(_TOP)}"]
-    problems = _unknown("", values, _TOP) + _missing("", values, ("title", "paper", "caption"))
-    if "command" in values:
-        return problems
-    problems += _missing("", values, ("data", "seeds", "recipe", "cells", "rows"))
+    problems = _unknown("", values, _TOP) + _missing("", values, _TOP)
     if problems:
         return problems
     data = values["data"]

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,9 +22,7 @@ import numpy as np
 from table_queue import plan, run_cells
 from table_report import known_seconds, summarise, to_differences, write_report
 from table_specs import Table, read_table, table_path
-from table_store import ROOT, Store
-
-from hf_pct.files import write_text
+from table_store import Store
 
 
 def estimate(table: Table, store: Store, cells: list[str], processes: int) -> str:
@@ -36,21 +33,6 @@ def estimate(table: Table, store: Store, cells: list[str], processes: int) -> st
         return left
     minutes = float(np.mean(list(known.values()))) * len(cells) / processes / 60
     return f"{left}, about {minutes:.0f} minutes at the mean of those that are there"
-
-
-def run_command(table: Table, processes: int, report_only: bool, store: Store) -> int:
-    """A table with a program of its own: run it, and put its table beside the others."""
-    script, *options = table.command
-    extra = ["--report_only"] if report_only else ["--processes", str(processes)]
-    code = subprocess.call([sys.executable, str(ROOT / "benchmarks" / script), *options, *extra])
-    if code == 0:
-        source = ROOT / "benchmarks" / "results" / Path(script).stem
-        head = f"# {table.name}: {table.title}\n\nAnswers to {table.paper}. {table.caption}\n\n"
-        store.results.mkdir(parents=True, exist_ok=True)
-        for kind, above in {"md": head, "json": ""}.items():
-            found = (source / f"table.{kind}").read_text(encoding="utf-8")
-            write_text(store.results / f"{table.name}.{kind}", above + found, overwrite=True)
-    return code
 
 
 def run_table(table: Table, store: Store, processes: int, report_only: bool) -> int:
@@ -70,17 +52,15 @@ def run_table(table: Table, store: Store, processes: int, report_only: bool) -> 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", help="T1 to T19, a file in benchmarks/configs")
+    parser.add_argument("table", help="T1, T2 and so on: a file in benchmarks/configs")
     parser.add_argument("--processes", type=int, default=2, help="how many cells are computed side by side")
     parser.add_argument("--report_only", action="store_true", help="draw the table, compute nothing")
     parser.add_argument("--against", metavar="ROW", help="as --report_only, with differences from this row below it")
     parser.add_argument("--quick", action="store_true", help="see that the table runs; nothing is kept")
     options = parser.parse_args(arguments)
     table = read_table(table_path(options.table), options.quick)
-    if options.against and (table.command or options.quick):
-        parser.error("--against compares the rows of a whole table: leave out --quick; T7 has columns for it")
-    if table.command:
-        return run_command(table, options.processes, options.report_only or options.quick, Store())
+    if options.against and options.quick:
+        parser.error("--against compares the rows of a whole table: leave out --quick")
     if not options.quick:
         code = run_table(table, Store(), options.processes, options.report_only or bool(options.against))
         if options.against:

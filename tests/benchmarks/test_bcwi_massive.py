@@ -1,4 +1,4 @@
-"""The program behind T7 on a toy of the same shape: two processes, every row of the table, nothing computed twice."""
+"""The long form of T7 on a toy of the same shape: two processes, every row of the table, nothing computed twice."""
 
 import json
 import sys

@@ -90,9 +90,6 @@ def test_tables_share_cells_and_pools_share_no_run():
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("T*.yaml")), ids=lambda path: path.stem)
 def test_every_committed_table_is_complete(path):
     table = read_table(path)
-    if table.command:
-        assert (BENCHMARKS / table.command[0]).is_file()
-        return
     assert len(table.seeds) >= 3
     assert table.lines
     assert all(set(line.pairs) == set(table.seeds) for line in table.lines)
@@ -257,22 +254,6 @@ def test_a_shared_cell_costs_the_first_table_alone(tmp_path, store):
     assert count == f"{len(second.cells)} of {len(second.cells)}"
     assert alone == f"{len(second.cells) / 2:.0f}"
     assert after.rstrip(" |") == f"{(len(second.cells) - shared) / 2:.0f}"
-
-
-def test_a_table_with_a_program_of_its_own_stands_beside_the_others(tmp_path, store, monkeypatch):
-    import tables
-
-    (tmp_path / "benchmarks" / "results" / "own").mkdir(parents=True)
-    (tmp_path / "benchmarks" / "own.py").write_text(
-        "import sys, pathlib; folder = pathlib.Path(__file__).parent / 'results' / 'own'\n"
-        "(folder / 'table.md').write_text(' '.join(sys.argv[1:])); (folder / 'table.json').write_text('{}')\n"
-    )
-    monkeypatch.setattr(tables, "ROOT", tmp_path)
-    table = tiny_table(tmp_path, "{title: t, paper: p, caption: c, command: [own.py, --seeds, '5']}")
-    assert tables.run_command(table, 3, False, store) == 0
-    assert (store.results / "T0.md").read_text().endswith("--seeds 5 --processes 3")
-    assert tables.run_command(table, 3, True, store) == 0
-    assert (store.results / "T0.md").read_text().endswith("--seeds 5 --report_only")
 
 
 # ---- all of it
