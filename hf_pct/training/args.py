@@ -165,7 +165,7 @@ class FocalDistillArguments(PCTArguments):
 
 @dataclass
 class ELODIArguments(FocalDistillArguments):
-    """Settings of `ELODITrainer`; the defaults are the paper's (Zhao et al.: m 8, weight 0.8, K 10, p 2).
+    """Settings of `ELODITrainer`; the defaults are the paper's (Zhao et al.: m 8, weight 0.8, p 2), but for `top_k`.
 
     `alpha`, `beta` and `temperature` are those of the losses of focal distillation, for `ensemble_loss`. All trainers
     of the kit take this class, so that a script has one set of flags.
