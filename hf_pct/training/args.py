@@ -13,6 +13,7 @@ REFERENCES = ("auto", "live", "cached")
 TARGETS = ("chain", "radial", "full")
 ENSEMBLE_LOSSES = ("ldi", "kd", "fd-kl", "fd-lm")
 MEMBER_KINDS = ("seeds", "cycles", "lora")
+STUDENT_STARTS = ("new", "member")
 
 
 @dataclass
@@ -184,6 +185,14 @@ class ELODIArguments(FocalDistillArguments):
     members: list[str] | None = field(
         default=None, metadata={"help": "Members that are trained already: folders or Hub ids; none is then trained."}
     )
+    student_start: str = field(
+        default="new",
+        metadata={
+            "help": "new: the student starts from model_init, as members do. member: it goes on from the first of "
+            "them, which a short fine-tuning wants.",
+            "choices": STUDENT_STARTS,
+        },
+    )
     ldi_weight: float = field(
         default=0.8, metadata={"help": "Weight w of the loss against the ensemble; cross-entropy has 1 - w."}
     )
@@ -256,7 +265,7 @@ class ELODIArguments(FocalDistillArguments):
     def problems(self) -> list[str]:
         problems = super().problems() + self.one_of("ensemble_loss", ENSEMBLE_LOSSES)
         problems += self.one_of("top_k_from", ("reference", "new")) + self.one_of("member_kind", MEMBER_KINDS)
-        problems += self.one_of("combine", ("mean", "soup"))
+        problems += self.one_of("combine", ("mean", "soup")) + self.one_of("student_start", STUDENT_STARTS)
         problems += [
             f"{name}={getattr(self, name)!r}: a share is a number in [0, 1]"
             for name in ("ldi_weight", "lambda_ensemble")
@@ -276,6 +285,8 @@ class ELODIArguments(FocalDistillArguments):
             problems.append(f"member_lora_rank={self.member_lora_rank!r}: expected at least 1")
         if self.combine == "soup" and self.member_kind == "lora":
             problems.append("combine='soup' with member_kind='lora': take the mean, the backbone is shared already")
+        if self.student_start == "member" and self.member_kind == "lora":
+            problems.append("student_start='member' with member_kind='lora': an adapter is no model to go on from")
         if self.spread_members and self.member_kind == "cycles":
             problems.append("spread_members with member_kind='cycles': a member starts where the one before it ended")
         return problems

@@ -12,7 +12,7 @@ from transformers import Trainer
 
 from ..ensembles.folders import save_ensemble
 from ..ensembles.mean import Ensemble
-from ..tasks import label_names_of
+from ..tasks import label_names_of, load_weights
 from .args import ELODIArguments, PCTArguments
 from .base import PCTrainer
 from .focal_distill import build_loss
@@ -138,6 +138,8 @@ class ELODITrainer(PCTrainer):
             fix = f"Train it longer (num_train_epochs, now {self.args.num_train_epochs:g}; members have member_epochs)"
             if self._largest_logits() is not None:
                 fix += f", or hold it near the logits of all classes (top_k=None, now {self.args.top_k})"
+            if not self.given and self.args.student_start == "new" and self.args.member_kind != "lora":
+                fix += ", or let it go on from one of them (student_start='member')"
             messages.append(
                 f"The student's accuracy is {student:.1%} and its ensemble's {ensemble:.1%}: it has not learnt what "
                 f"its members know, and will flip more than they do. {fix}."
@@ -145,6 +147,14 @@ class ELODITrainer(PCTrainer):
         return messages
 
     # ---- members, then the student
+
+    def call_model_init(self, trial: Any = None) -> nn.Module:
+        """A new model; with `student_start="member"`, and once all members are there, the first of them."""
+        model = super().call_model_init(trial)
+        members = getattr(self, "members", None)  # Trainer's own `__init__` asks for a model before they are known
+        if self.args.student_start == "member" and members is not None and members.finished:
+            model.load_state_dict(load_weights(str(members.paths[0]))[0].state_dict())
+        return model
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Train the members that are missing, then the student; arguments are the student's."""
@@ -203,6 +213,10 @@ class ELODITrainer(PCTrainer):
         problems = check_member_folders(self.given)
         if self.given and len(self.given) < 2:
             problems.append(f"members has {len(self.given)}, expected at least 2; the paper has 8")
+        if self.given and args.student_start == "member":
+            problems.append(
+                "student_start='member' with members that are given: pass the one to go on from as the model"
+            )
         if not self.given and model is not None:
             problems.append(
                 "a model without members: members are trained from different seeds, so pass model_init=, a function "

@@ -7,7 +7,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from table_data import Rows, Task  # noqa: E402
+from table_data import Rows, Task
 
 TRAIN = Rows([f"row {i}" for i in range(6)], np.array([0, 1, 2, 0, 1, 2]), np.arange(6))
 

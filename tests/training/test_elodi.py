@@ -82,6 +82,7 @@ def test_a_student_that_has_not_learnt_what_its_members_know_is_named_with_what_
     assert f"{metrics['eval_ensemble_accuracy']:.1%}" in message
     assert "Train it longer" in message
     assert "top_k=None, now 2" in message
+    assert "student_start='member'" in message
     caplog.clear()
     learnt = elodi(tmp_path, num_train_epochs=8, top_k=None, **known)  # the members are there
     learnt.train()
@@ -392,6 +393,20 @@ def test_cycles_go_on_from_the_member_before_and_cost_one_training(tmp_path):
     assert sum(cost["steps"] for cost in costs) == 12  # as many as one training of four epochs
 
 
+def test_a_student_may_go_on_from_the_first_of_its_members(tmp_path):
+    still = {"learning_rate": 0.0, "member_learning_rate": 5e-3, "num_members": 3, "num_train_epochs": 1}
+    run = elodi(tmp_path, student_start="member", **still)
+    run.train()
+    assert distance(run.model, member_weights(tmp_path, 0)) == 0
+    assert all(distance(member_weights(tmp_path, 0), member_weights(tmp_path, number)) > 1e-3 for number in (1, 2))
+    fresh = elodi(tmp_path, **still)  # the same members, which do not depend on where the student starts
+    fresh.train()
+    assert distance(fresh.model, member_weights(tmp_path, 0)) > 1e-3
+    moving = elodi(tmp_path / "moving", student_start="member", num_members=2)
+    moving.train()
+    assert distance(moving.model, member_weights(tmp_path / "moving", 0)) > 0
+
+
 # ---- what cannot be
 
 
@@ -399,7 +414,7 @@ def test_every_bad_setting_is_named_at_once(tmp_path):
     bad = {
         "num_members": 1, "top_k": 0, "ldi_weight": 1.5, "lambda_ensemble": -0.1, "p": 0.5, "margin": -1.0,
         "ensemble_loss": "mse", "member_kind": "twins", "combine": "vote", "top_k_from": "old", "member_epochs": 0,
-        "member_lora_rank": 0, "method": "fd",
+        "member_lora_rank": 0, "method": "fd", "student_start": "old",
     }  # fmt: skip
     with pytest.raises(ValueError, match="cannot be used") as caught:
         arguments(tmp_path, ELODIArguments, **bad)
@@ -412,6 +427,10 @@ def test_settings_that_do_not_go_together(tmp_path):
         arguments(tmp_path, ELODIArguments, spread_members=True, member_kind="cycles")
     with pytest.raises(ValueError, match="the backbone is shared already"):
         arguments(tmp_path, ELODIArguments, combine="soup", member_kind="lora")
+    with pytest.raises(ValueError, match="an adapter is no model to go on from"):
+        arguments(tmp_path, ELODIArguments, student_start="member", member_kind="lora")
+    with pytest.raises(ValueError, match="pass the one to go on from as the model"):
+        elodi(tmp_path, model=bert(), members=[bert(seed=3), bert(seed=4)], student_start="member")
 
 
 def test_a_model_where_model_init_is_needed(tmp_path):
