@@ -180,7 +180,7 @@ class ProgressBar(TrainerCallback):
         self.description = description
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.bar = tqdm(total=state.max_steps, desc=self.description, unit="step")
+        self.bar = tqdm(total=state.max_steps, desc=self.description, unit="step", disable=None)  # not into a file
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.bar.update()
