@@ -1,15 +1,10 @@
 """The long form of T7 on a toy of the same shape: two processes, every row of the table, nothing computed twice."""
 
 import json
-import sys
-from pathlib import Path
-
-import pytest
-from tiny_models import INTENTS, tiny_bert
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 import bcwi_massive
+import pytest
+from tiny_models import INTENTS, tiny_bert
 
 SENTENCES = ["turn on the light", "turn off the light", "play music", "what is the weather today"]
 ROWS = {"old/train.jsonl": 16, "updated/train.jsonl": 24, "updated/dev.jsonl": 12, "updated/test.jsonl": 20}

@@ -1,13 +1,7 @@
 """How near a student is to its ensemble, by hand and on a toy table."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
 from student_gaps import describe, gap_of, nearness
 from table_specs import read_table
 from table_store import LOGITS, Store

@@ -1,12 +1,6 @@
 """Which rows and classes an old model has: half of them, those of the paper's first file, or those of few classes."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-
 from table_data import Rows, Task
 
 TRAIN = Rows([f"row {i}" for i in range(6)], np.array([0, 1, 2, 0, 1, 2]), np.arange(6))

@@ -8,15 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from table_costs import costs
+from table_queue import plan, run_cells, work
+from table_report import mean_interval, measure, summarise, to_differences, write_report
+from table_specs import CONFIGS, Cell, read_table
+from table_store import ANSWERS, Answers, Store
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-
-from table_costs import costs  # noqa: E402
-from table_queue import plan, run_cells, work  # noqa: E402
-from table_report import mean_interval, measure, summarise, to_differences, write_report  # noqa: E402
-from table_specs import CONFIGS, Cell, read_table  # noqa: E402
-from table_store import ANSWERS, Answers, Store  # noqa: E402
 
 TINY = """
 title: a toy
