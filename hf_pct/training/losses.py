@@ -21,6 +21,9 @@ from torch.nn import functional
 IGNORED = -100
 """Label of a row that a reference has no say on, as in `torch.nn.functional.cross_entropy`."""
 
+BLOCK = 64
+"""Columns that `largest_columns` looks at together: of 16, 32, 64 and 100 the quickest for 10,000 classes."""
+
 
 class ReferenceLoss(nn.Module, ABC):
     """A loss of each row against a reference, averaged over the batch. Subclasses write `per_row`."""
@@ -176,7 +179,7 @@ class LogitDifferenceInhibitionLoss(ReferenceLoss):
             source = (reference_logits if self.top_k_from == "reference" else new_logits).detach()
             if self.exclude_label:
                 source = source.scatter(-1, labels.unsqueeze(-1), float("-inf"))
-            kept = source.topk(count, dim=-1, sorted=False).indices
+            kept = largest_columns(source, count)
             new_logits, reference_logits = new_logits.gather(-1, kept), reference_logits.gather(-1, kept)
         return self._power(new_logits - reference_logits).mean(-1)
 
@@ -185,6 +188,26 @@ class LogitDifferenceInhibitionLoss(ReferenceLoss):
             return difference.square()
         size = (difference.abs() - self.margin).clamp_min(0) if self.margin else difference.abs()
         return size if self.p == 1 else size.pow(self.p)
+
+
+def largest_columns(values: Tensor, count: int) -> Tensor:
+    """Columns of the `count` largest values of each row, in no order.
+
+    With 10,000 classes `topk` alone took two thirds of the loss's time and ate up what a small K saves. The `count`
+    largest values lie in the `count` blocks with the largest maxima, which are quickly found, so where there are many
+    blocks only those are searched.
+    """
+    columns = values.shape[-1]
+    whole = columns - columns % BLOCK
+    if whole < 4 * count * BLOCK:
+        return values.topk(count, dim=-1, sorted=False).indices
+    maxima = values[:, :whole].unflatten(-1, (-1, BLOCK)).amax(-1)
+    blocks = maxima.topk(count, dim=-1, sorted=False).indices
+    within = torch.arange(BLOCK, device=values.device)
+    searched = (blocks.unsqueeze(-1) * BLOCK + within).flatten(1)
+    rest = torch.arange(whole, columns, device=values.device).expand(len(values), -1)
+    searched = torch.cat([searched, rest], dim=-1)
+    return searched.gather(-1, values.gather(-1, searched).topk(count, dim=-1, sorted=False).indices)
 
 
 def soft_kl(new_logits: Tensor, reference_logits: Tensor, temperature: float) -> Tensor:

@@ -162,9 +162,9 @@ def test_a_report_without_rows_still_makes_a_page(report):
 
 def test_ten_thousand_flips_are_quick_to_write_and_small():
     report = long_report(10_000)
-    start = time.perf_counter()
+    start = time.process_time()  # a busy neighbour does not fail it; 5 s is many times what it takes
     page = render_page(report)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert len(page.encode()) < 3e6
 
 
