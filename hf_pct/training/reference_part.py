@@ -99,8 +99,10 @@ class ReferencePart:
     def table(self, dataset: Any, rows: ReferenceRows, training: bool) -> Table:
         """The logits of every row, from disk if they were computed before."""
         layout = Layout(len(self.label_names or ()), self.named.top_k if training else None)
-        path, batch = self._path(dataset, rows, layout), self.trainer.args.eval_batch_size
-        return load_or_compute(path, rows, layout, self._of_rows, batch, f"The output of {self.named.title}")
+        path, args, what = self._path(dataset, rows, layout), self.trainer.args, f"The output of {self.named.title}"
+        return load_or_compute(
+            path, rows, layout, self._of_rows, args.eval_batch_size, what, progress=not args.disable_tqdm
+        )
 
     def _of_rows(self, rows: list[Mapping[str, Any]]) -> Tensor:
         collate = self.trainer._get_collator_with_removed_columns(self.trainer.data_collator)

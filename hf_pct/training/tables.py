@@ -121,6 +121,7 @@ def load_or_compute(
     logits: Callable[[list[Mapping[str, Any]]], Tensor],
     batch: int,
     what: str = "The output of the old model",
+    progress: bool = True,
 ) -> Table:
     """The table at `path`; computed first, each process of a machine its share of the rows, when it is not there.
 
@@ -128,7 +129,7 @@ def load_or_compute(
     """
     state = PartialState()
     lines = len(rows) * max(rows.views, 1)
-    fill = partial(_fill, rows=rows, layout=layout, logits=logits, batch=batch, what=what)
+    fill = partial(_fill, rows=rows, layout=layout, logits=logits, batch=batch, what=what, progress=progress)
     if path is None:
         table = np.empty(layout.shape(lines), dtype=layout.dtype)
         fill(table, range(lines))
@@ -170,12 +171,20 @@ def _compute(path: Path, lines: int, layout: Layout, fill: Callable, state: Part
 
 
 def _fill(
-    table: np.ndarray, lines: range, *, rows: ReferenceRows, layout: Layout, logits: Callable, batch: int, what: str
+    table: np.ndarray,
+    lines: range,
+    *,
+    rows: ReferenceRows,
+    layout: Layout,
+    logits: Callable,
+    batch: int,
+    what: str,
+    progress: bool,
 ) -> None:
     from tqdm.auto import tqdm
 
     starts = range(lines.start, lines.stop, batch)
-    quiet = not PartialState().is_local_main_process or len(starts) < 20
+    quiet = not (progress and PartialState().is_local_main_process and len(starts) >= 20)
     for start in tqdm(starts, desc="Reference logits", disable=quiet, leave=False):
         block = range(start, min(start + batch, lines.stop))
         fetched = [rows.view(line) for line in block] if rows.views else rows.__getitems__(list(block))

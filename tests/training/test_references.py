@@ -71,6 +71,13 @@ def test_a_table_is_used_again_and_a_changed_old_model_or_dataset_has_its_own(tm
     assert len(tables()) == 3
 
 
+def test_a_long_table_shows_its_progress_unless_bars_are_off(tmp_path, capfd):
+    for off in (False, True):
+        settings = {"per_device_eval_batch_size": 2, "max_steps": 1, "disable_tqdm": off}
+        trainer(tmp_path / str(off), train=texts(), **settings).train()
+        assert ("Reference logits" in capfd.readouterr().err) != off
+
+
 def test_a_cached_run_does_not_hold_the_old_model(tmp_path, monkeypatch):
     bert(seed=2).save_pretrained(tmp_path / "old")
     tokenizer().save_pretrained(tmp_path / "old")
