@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from .pairing import Pair
+from .tables.logits import FileColumns
+from .tables.plain_columns import holds_bytes, plain_column
 
 
 class AlignedRows:
@@ -22,6 +24,11 @@ class AlignedRows:
         numbers = self.positions if at is None else self.positions[at]
         return numbers if isinstance(rows, slice) else rows[numbers]
 
+    def type_of(self, name: str) -> pa.DataType:
+        """A column's type; where it lies in a file it is not read for this."""
+        columns = (self.pair.old if name in self.pair.old.columns else self.pair.new).columns
+        return columns.type_of(name) if isinstance(columns, FileColumns) else columns[name].type
+
     def arrow(self, name: str, at: np.ndarray | None = None) -> pa.ChunkedArray:
         """A column of the counted rows, or of those among them at the positions `at`."""
         if name not in self.names:
@@ -31,7 +38,11 @@ class AlignedRows:
             )
         old_side = name in self.pair.old.columns
         table = self.pair.old if old_side else self.pair.new
-        return table.columns[name].take(pa.array(self.source(old_side, at)))
+        column = table.columns[name]
+        in_place = isinstance(self.pair.old_rows if old_side else self.pair.new_rows, slice)
+        if at is None and in_place and len(self.positions) == len(column):
+            return column
+        return column.take(pa.array(self.source(old_side, at)))
 
     def column(self, name: str | None) -> np.ndarray | None:
         """A column as NumPy; None for no name."""
@@ -60,13 +71,6 @@ def flipped_rows(
     for name in rows.names:
         if name in table or name == "confidence":
             continue
-        column = rows.arrow(name, at)
-        if not _holds_bytes(column.type):
-            table[name] = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        if not holds_bytes(rows.type_of(name)):
+            table[name] = plain_column(rows.arrow(name, at))
     return pa.table(table)
-
-
-def _holds_bytes(kind: pa.DataType) -> bool:
-    """Images and other bytes do not belong in a JSON report."""
-    inner = [field.type for field in kind] if pa.types.is_struct(kind) else [kind]
-    return any(pa.types.is_binary(each) or pa.types.is_large_binary(each) for each in inner)

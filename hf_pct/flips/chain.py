@@ -1,7 +1,7 @@
 """More than two versions: the NFR between every two of them, and the rows that flip back and forth.
 
 Comparing each version with the one before it hides two things: what a user who skips a version sees, and rows that are
-broken, fixed and broken again (Zhao et al., ELODI, Table 5).
+broken, fixed and broken again (Zhao et al. 2022, Table 5).
 """
 
 import json
@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from ..files import write_text
+from ..core.decode import JsonObject
+from ..core.files import write_text
 from .counts import count_flips
-from .markdown import escape, percent, table
-from .members import table_names
 from .pairing import Pair, pair_predictions
-from .predictions import Predictions
+from .render.report import escape, percent, table
+from .studies.member_tables import table_names
+from .tables.predictions import Predictions
+from .tables.spelling import check_spelling
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class ChainReport:
     back_and_forth: int
     examples: tuple[ChainRow, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         return {"format": "hf_pct.chain", "format_version": 1, **asdict(self)}
 
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
@@ -95,12 +97,23 @@ def compare_chain(
         names: what to call them; by default what their provenance says, else v1, v2, ...
         allow_partial: compare the rows that all have instead of refusing.
         max_examples: how many of the rows that went back and forth to keep.
+
+    Example:
+        >>> from hf_pct import Predictions, compare_chain
+        >>> ids, labels = [1, 2, 3, 4], ["yes", "no", "yes", "no"]
+        >>> v1 = Predictions(ids, labels, ["yes", "no", "yes", "yes"])
+        >>> v2 = Predictions(ids, labels, ["yes", "yes", "yes", "no"])
+        >>> chain = compare_chain([v1, v2], names=["v1", "v2"])
+        >>> chain.versions, chain.accuracy
+        (('v1', 'v2'), (0.75, 0.75))
     """
     if len(versions) < 2:
         raise ValueError(f"Got {len(versions)} versions, expected at least two, the oldest first.")
     labels = table_names(versions, names, "version", "v")
     known = {name for version in versions for name in version.label_names or version.vocabulary}
     pairs = [[pair_predictions(old, new, allow_partial, known) for new in versions] for old in versions]
+    for pair in pairs[0]:
+        check_spelling(pair.old, pair.new)
     common, right = _common_rows(pairs[0])
     changes = (right[1:] != right[:-1]).sum(0)
     worked = np.logical_or.accumulate(right, axis=0)

@@ -4,36 +4,28 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from ..core.errors import NotComparableError
 from .aligned_rows import AlignedRows, flipped_rows
-from .analysis import pair_figures
-from .columns import weight_column
-from .counts import FlipCounts, count_flips
-from .errors import NotComparableError
+from .counts import count_flips
+from .evidence import Evidence
 from .grouping import GroupFlips, group_flips
 from .pairing import Pair, pair_predictions
-from .predictions import Predictions
-from .report import Confusion, FlipReport, LabelChanges, NoiseFloor, WeightedFlips
-from .stats import (
-    CORRECTIONS,
-    Difference,
-    Interval,
-    accuracy_gain_interval,
-    check_confidence,
-    clopper_pearson,
-    effective_size,
-    mcnemar,
-    non_inferiority,
-    paired_bootstrap,
-    upper_bound,
-)
+from .report import Confusion, FlipReport, LabelChanges
+from .scored.dispatch import takes_scores
+from .stats import CORRECTIONS, Clusters, Difference, check_confidence, paired_bootstrap
+from .studies.logit_figures import pair_figures
+from .tables.columns import weight_column
+from .tables.logits import in_file_order, rows_in_order, rows_per_block
+from .tables.plain_columns import may_be_slice, slice_codes
+from .tables.predictions import Predictions
+from .tables.spelling import check_spelling
 
 MAX_SLICE_VALUES = 100
 _NOT_SLICES = ("confidence", "text", "image")
 
 
+@takes_scores
 def compare(
     old: Predictions,
     new: Predictions,
@@ -43,12 +35,16 @@ def compare(
     weight: str | None = None,
     cluster: str | None = None,
     allow_partial: bool = False,
+    ignore_spelling: bool = False,
     confidence: float = 0.95,
     correction: str = "holm",
     accuracy_margin: float = 0.0,
     max_confusions: int = 50,
 ) -> FlipReport:
     """Compare an old and a new model's predictions on the same rows.
+
+    Two `Scores` are compared too: `scored.compare.compare_scores` has their options, and the result is a
+    `ScoreReport`.
 
     Args:
         old: the predictions of the model that is in use.
@@ -58,17 +54,29 @@ def compare(
             says how much the new model flips beyond it.
         slices: further columns to count flips by; by default every column with at most 100 different values.
         weight: a numeric column by which rows count (traffic, severity), reported beside the plain counts.
-        cluster: a column whose rows belong together (a user, a document): intervals are then drawn by cluster.
+        cluster: a column whose rows belong together (a user, a document): every interval, bound and test is then by
+            cluster. At least 10 clusters are needed, and 30 for intervals that keep their level.
         allow_partial: compare the rows that both sides have instead of refusing.
+        ignore_spelling: take class names for the same that differ in spaces, case or Unicode form only.
         confidence: of every interval and bound.
         correction: "holm" or "bh", for the p-values of classes and of each slice.
         accuracy_margin: how much accuracy the new model may lose and still be called not inferior.
         max_confusions: how many confusions among the negative flips to keep.
+
+    Example:
+        >>> from hf_pct import Predictions, compare
+        >>> ids, labels = [1, 2, 3, 4], ["yes", "no", "yes", "no"]
+        >>> old = Predictions(ids, labels, ["yes", "no", "yes", "yes"])
+        >>> new = Predictions(ids, labels, ["yes", "yes", "yes", "no"])
+        >>> report = compare(old, new)
+        >>> report.nfr, report.counts.new_accuracy
+        (0.25, 0.75)
     """
     check_confidence(confidence)
     if correction not in CORRECTIONS:
         raise ValueError(f"correction is {correction!r}, expected one of {', '.join(CORRECTIONS)}.")
-    pair = pair_predictions(old, new, allow_partial)
+    pair = pair_predictions(old, new, allow_partial, ignore_spelling=ignore_spelling)
+    check_spelling(pair.old, pair.new)
     counted = pair.old_classes_mask()
     if not counted.any():
         raise NotComparableError(
@@ -82,18 +90,24 @@ def compare(
     old_right, new_right = old_answers == labels, new_answers == labels
     counts = count_flips(old_answers, new_answers, labels)
     rows = AlignedRows(pair, counted)
-    intervals, bound = _intervals(counts, old_right, new_right, rows.column(cluster), confidence)
-    by_group: dict[str, Any] = {"confidence": confidence, "correction": correction}
+    clusters = None if cluster is None else Clusters.of(rows.arrow(cluster).to_numpy(), cluster)
+    evidence = Evidence(counts, old_right, new_right, clusters, confidence)
+    by_group: dict[str, Any] = {"confidence": confidence, "correction": correction, "clusters": clusters}
     slice_groups, notes = _slices(rows, slices, (cluster, weight), old_right, new_right, by_group)
-    broken = old_right & ~new_right
+    weighted = None
+    if weight is not None:
+        weights = weight_column(rows.column(weight), len(labels))
+        weighted_counts = count_flips(old_answers, new_answers, labels, sample_weight=weights)
+        weighted, remarks = evidence.weighted(weight, weights, weighted_counts)
+        notes += remarks
+    broken = evidence.broken
     into_added = np.isin(new_answers[broken], [pair.names.index(name) for name in pair.classes.added])
-    negative, positive, total = int(counts.negative_flips), int(counts.positive_flips), int(counts.total)
     return FlipReport(
         counts=counts,
-        intervals=intervals,
-        nfr_upper=bound,
-        mcnemar=mcnemar(negative, positive),
-        non_inferiority=non_inferiority(negative, positive, total, accuracy_margin, confidence),
+        intervals=evidence.intervals(),
+        nfr_upper=evidence.nfr_upper(),
+        mcnemar=evidence.mcnemar(),
+        non_inferiority=evidence.non_inferiority(accuracy_margin),
         coverage=pair.coverage,
         labels=_label_changes(pair, counted, int(into_added.sum())),
         classes=group_flips(labels, pair.names, old_right, new_right, **by_group),
@@ -105,10 +119,11 @@ def compare(
         confidence=confidence,
         correction=correction,
         cluster=cluster,
+        effective_rows=evidence.effective_rows(),
         noise_floor=None
         if old_rerun is None
-        else _noise_floor(pair, counted, broken, old_rerun, rows.column(cluster), allow_partial, confidence),
-        weighted=None if weight is None else _weighted(rows, weight, old_answers, new_answers, labels, confidence),
+        else evidence.noise_floor(_broken_by_rerun(pair, counted, old_rerun, allow_partial)),
+        weighted=weighted,
         notes=notes + _notes(pair),
         figures=_figures(rows, old_right, new_right, new_answers),
     )
@@ -117,45 +132,31 @@ def compare(
 def compare_candidates(
     old: Predictions, first: Predictions, second: Predictions, *, cluster: str | None = None, confidence: float = 0.95
 ) -> Difference:
-    """NFR of `first` minus NFR of `second`, two candidates against the same old model, with a paired bootstrap."""
+    """NFR of `first` minus NFR of `second`, two candidates against the same old model, with a paired bootstrap.
+
+    Example:
+        >>> from hf_pct import Predictions, compare_candidates
+        >>> ids, labels = list(range(8)), ["yes"] * 8
+        >>> old = Predictions(ids, labels, ["yes"] * 8)
+        >>> first = Predictions(ids, labels, ["no"] * 2 + ["yes"] * 6)
+        >>> second = Predictions(ids, labels, ["no"] + ["yes"] * 7)
+        >>> compare_candidates(old, first, second).estimate
+        0.125
+    """
     one, two = pair_predictions(old, first), pair_predictions(old, second)
+    check_spelling(one.old, one.new)
+    check_spelling(two.old, two.new)
     order = np.argsort(np.arange(len(old)) if isinstance(one.old_rows, slice) else one.old_rows)
     other = np.argsort(np.arange(len(old)) if isinstance(two.old_rows, slice) else two.old_rows)
-    groups = None if cluster is None else AlignedRows(one, np.ones(len(old), bool)).column(cluster)
+    groups = None
+    if cluster is not None:  # refuses too few clusters
+        groups = Clusters.of(AlignedRows(one, np.ones(len(old), bool)).arrow(cluster).to_numpy(), cluster).codes
     flipped = (_broken(one)[order], _broken(two)[other])
     return paired_bootstrap(*flipped, None if groups is None else groups[order], confidence=confidence)
 
 
 def _broken(pair: Pair) -> np.ndarray:
     return (pair.old_answers == pair.labels) & (pair.new_answers != pair.labels) & pair.old_classes_mask()
-
-
-def _intervals(
-    counts: FlipCounts, old_right: np.ndarray, new_right: np.ndarray, groups: np.ndarray | None, confidence: float
-) -> tuple[dict[str, Interval], float]:
-    """Intervals of the rates and the one-sided bound on NFR: exact for single rows, bootstrapped for clusters."""
-    if groups is None:
-        total = int(counts.total)
-        seen = {
-            "nfr": counts.negative_flips,
-            "pfr": counts.positive_flips,
-            "old_accuracy": counts.both_right + counts.negative_flips,
-            "new_accuracy": counts.both_right + counts.positive_flips,
-        }
-        intervals = {name: clopper_pearson(count, total, confidence) for name, count in seen.items()}
-        flips = int(counts.negative_flips), int(counts.positive_flips)
-        intervals["accuracy_gain"] = accuracy_gain_interval(*flips, total, confidence)
-        return intervals, upper_bound(counts.negative_flips, total, confidence)
-
-    def drawn(values: np.ndarray, level: float = confidence) -> Interval:
-        interval = paired_bootstrap(values, np.zeros(len(values)), groups, confidence=level).interval
-        return Interval(max(interval.low, 0.0), interval.high, level)
-
-    broken, fixed = old_right & ~new_right, new_right & ~old_right
-    gain = paired_bootstrap(new_right, old_right, groups, confidence=confidence).interval
-    intervals = {"nfr": drawn(broken), "pfr": drawn(fixed), "old_accuracy": drawn(old_right)}
-    intervals |= {"new_accuracy": drawn(new_right), "accuracy_gain": gain}
-    return intervals, drawn(broken, 2 * confidence - 1 if confidence > 0.5 else confidence).high
 
 
 def _slices(
@@ -166,29 +167,21 @@ def _slices(
     new_right: np.ndarray,
     by_group: dict[str, Any],
 ) -> tuple[dict[str, list[GroupFlips]], list[str]]:
-    found, notes = {}, []
+    groups, notes = {}, []
     for name in rows.names if wanted is None else wanted:
         if wanted is None and (name in _NOT_SLICES or name in other_uses):
             continue
-        column = rows.arrow(name)
-        if wanted is None and not _may_be_slice(column.type):
-            notes.append(f"The column {name} is of type {column.type} and was not used as a slice.")
+        if wanted is None and not may_be_slice(rows.type_of(name)):
+            notes.append(f"The column {name} is of type {rows.type_of(name)} and was not used as a slice.")
             continue
-        encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
-        values = ["(none)" if value is None else str(value) for value in encoded.dictionary.to_pylist()]
+        codes, values = slice_codes(rows.arrow(name))
         if wanted is None and len(values) > MAX_SLICE_VALUES:
             notes.append(
                 f"The column {name} has {len(values)} values and was not used as a slice; ask for it by name."
             )
             continue
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
-        found[name] = group_flips(codes, values, old_right, new_right, **by_group)
-    return found, notes
-
-
-def _may_be_slice(kind: pa.DataType) -> bool:
-    types = pa.types
-    return types.is_string(kind) or types.is_integer(kind) or types.is_boolean(kind) or types.is_dictionary(kind)
+        groups[name] = group_flips(codes.to_numpy(zero_copy_only=False), values, old_right, new_right, **by_group)
+    return groups, notes
 
 
 def _label_changes(pair: Pair, counted: np.ndarray, flips_into_added: int) -> LabelChanges:
@@ -216,16 +209,8 @@ def _confusions(labels: np.ndarray, answers: np.ndarray, names: Sequence[str], m
     ]
 
 
-def _noise_floor(
-    pair: Pair,
-    counted: np.ndarray,
-    broken: np.ndarray,
-    old_rerun: Predictions,
-    groups: np.ndarray | None,
-    allow_partial: bool,
-    confidence: float,
-) -> NoiseFloor:
-    """NFR from the old model to a second run of its recipe, on the very rows of the report."""
+def _broken_by_rerun(pair: Pair, counted: np.ndarray, old_rerun: Predictions, allow_partial: bool) -> np.ndarray:
+    """Which of the report's rows a second run of the old recipe breaks."""
     rerun = pair_predictions(pair.old, old_rerun, allow_partial)
     noisy = np.zeros(len(pair.old), dtype=bool)
     noisy[rerun.old_rows] = _broken(rerun)
@@ -237,42 +222,27 @@ def _noise_floor(
             f"The second run of the old recipe lacks {int((~covered[numbers]).sum())} of the {len(numbers)} compared "
             "rows. Predict it on the same data as the old and the new model."
         )
-    floor = noisy[numbers]
-    beyond = paired_bootstrap(broken, floor, groups, confidence=confidence)
-    return NoiseFloor(
-        nfr=float(floor.mean()),
-        interval=clopper_pearson(int(floor.sum()), len(floor), confidence),
-        excess_nfr=beyond.estimate,
-        excess_interval=beyond.interval,
-        p_value=beyond.p_value,
-    )
-
-
-def _weighted(
-    rows: AlignedRows,
-    column: str,
-    old_answers: np.ndarray,
-    new_answers: np.ndarray,
-    labels: np.ndarray,
-    confidence: float,
-) -> WeightedFlips:
-    weights = weight_column(rows.column(column), len(labels))
-    counts = count_flips(old_answers, new_answers, labels, sample_weight=weights)
-    size = effective_size(weights)
-    interval = clopper_pearson(min(counts.nfr, 1.0) * size, size, confidence)
-    return WeightedFlips(column, counts, size, interval)
+    return noisy[numbers]
 
 
 def _figures(rows: AlignedRows, old_right: np.ndarray, new_right: np.ndarray, new_answers: np.ndarray) -> dict:
     """What the logits of both sides show; nothing where one of them has none."""
     pair = rows.pair
-    old, new, names = pair.old.logits, pair.new.logits, pair.old.label_names
+    old, new, names = pair.old.logit_source, pair.new.logit_source, pair.old.label_names
     if old is None or new is None or names is None:
+        return {}
+    numbers = rows.source(True), rows.source(False)
+    if not in_file_order(old, numbers[0]):
+        old = pair.old.logits
+    if not in_file_order(new, numbers[1]):
+        new = pair.new.logits
+    if old is None or new is None:
         return {}
     column = {name: index for index, name in enumerate(names)}
     in_old = np.array([column.get(name, -1) for name in pair.names])[new_answers]
-    logits = old[rows.source(True)], new[rows.source(False)]
-    return pair_figures(*logits, pair.classes, old_right, new_right, in_old)
+    size = rows_per_block(max(len(names), len(pair.new.label_names or ())))
+    blocks = zip(rows_in_order(old, numbers[0], size), rows_in_order(new, numbers[1], size), strict=True)
+    return pair_figures(blocks, pair.classes, old_right, new_right, in_old)
 
 
 def _notes(pair: Pair) -> list[str]:

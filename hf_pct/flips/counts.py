@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .columns import check_same_kind, check_same_length, label_column, weight_column
+from ..core.moved import renamed
+from .tables.columns import check_same_kind, check_same_length, label_column, weight_column
+
+Amount = int | float  # rows, or their weight
 
 # Rows compared at a time: the three masks of a block stay in the processor's cache, so that ten million rows need no
 # more memory than sixty thousand, and the counting costs almost nothing beside the comparing.
@@ -24,13 +27,21 @@ class FlipCounts:
 
     Rates are fractions. Where a rate divides by something that may be zero, its docstring says what it is then; a
     comparison without rows has every rate 0 and nothing broken.
+
+    Example:
+        >>> from hf_pct import FlipCounts
+        >>> counts = FlipCounts(
+        ...     both_right=90, negative_flips=2, positive_flips=5, both_wrong_same=3, both_wrong_different=0
+        ... )
+        >>> counts.nfr, counts.old_accuracy, counts.new_accuracy
+        (0.02, 0.92, 0.95)
     """
 
-    both_right: float
-    negative_flips: float
-    positive_flips: float
-    both_wrong_same: float
-    both_wrong_different: float
+    both_right: Amount
+    negative_flips: Amount
+    positive_flips: Amount
+    both_wrong_same: Amount
+    both_wrong_different: Amount
 
     def __post_init__(self) -> None:
         negative = {name: count for name, count in asdict(self).items() if not count >= 0}
@@ -109,7 +120,6 @@ class FlipCounts:
 
     @property
     def bec(self) -> float:
-        ""
         """Backward error compatibility: the share of new errors that are old ones; 1.0 when there are none."""
         return 1.0 - self.nfi
 
@@ -137,9 +147,11 @@ class FlipCounts:
         """Every rate by name, for reports and trackers."""
         return {name: getattr(self, name) for name in RATES}
 
-    def as_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, float]:
         """Counts, total and rates in one flat dict."""
         return {**asdict(self), "total": self.total, **self.rates()}
+
+    as_dict = renamed("as_dict", to_dict)
 
 
 RATES = (
@@ -172,6 +184,7 @@ def count_flips(old_predictions: Any, new_predictions: Any, references: Any, sam
         sample_weight: how much each row counts (its traffic, its severity). The counts are then sums of weights.
 
     Example:
+        >>> from hf_pct import count_flips
         >>> counts = count_flips(old_predictions=[0, 1, 1, 0], new_predictions=[0, 1, 0, 1], references=[0, 1, 1, 1])
         >>> counts.nfr, counts.pfr
         (0.25, 0.25)

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..labels import LabelAlignment, align_labels, code_table, recode
-from .errors import NotComparableError, first_five
-from .predictions import Predictions
+from ..core.errors import NotComparableError, first_five
+from ..core.labels import LabelAlignment, align_labels, code_table, recode
+from .tables.predictions import Predictions
+from .tables.spelling import respell
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,6 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Pair:
-    ""
-
     """The same rows for both models, in the old one's order; labels and answers are codes of `names`."""
 
     old: Predictions
@@ -54,12 +53,19 @@ class Pair:
 
 
 def pair_predictions(
-    old: Predictions, new: Predictions, allow_partial: bool = False, known: Collection[str] = ()
+    old: Predictions,
+    new: Predictions,
+    allow_partial: bool = False,
+    known: Collection[str] = (),
+    ignore_spelling: bool = False,
 ) -> Pair:
     """Join two models' predictions by id. `allow_partial` compares the rows that both have, and counts the rest.
 
     A label that neither model knows is an error, unless it is among the `known` ones: those of a later version, say.
+    `ignore_spelling` takes class names for the same that differ in spaces, case or Unicode form only.
     """
+    if ignore_spelling:
+        old, new = respell(old, new)
     old_rows, new_rows, coverage = _join(old, new, allow_partial)
     _check_same_data(old, new, allow_partial)
     vocabulary: dict[str, int] = {}
@@ -92,16 +98,16 @@ def _join(
     if old_ids.equals(new_ids):
         _check_unique(old, new)
         return slice(None), slice(None), Coverage(len(old), 0, 0)
-    found = pc.index_in(old_ids, value_set=new_ids)
-    matched = pc.is_valid(found).to_numpy(zero_copy_only=False)
-    new_rows = found.drop_null().to_numpy(zero_copy_only=False)
+    places = pc.index_in(old_ids, value_set=new_ids)
+    matched = pc.is_valid(places).to_numpy(zero_copy_only=False)
+    new_rows = places.drop_null().to_numpy(zero_copy_only=False)
     hits = np.bincount(new_rows, minlength=len(new))
     complete = len(new_rows) == len(old) == len(new) and hits.max() == 1
     if not complete:  # a perfect matching proves that no id is doubled; anything else has to be looked into
         _check_unique(old, new)
     only_old, only_new = int(np.count_nonzero(~matched)), int(np.count_nonzero(hits == 0))
     if (only_old or only_new) and not (allow_partial and len(new_rows)):
-        raise NotComparableError(_unmatched(old_ids, new_ids, ~matched, hits == 0, len(new_rows)))
+        raise NotComparableError(unmatched_message(old_ids, new_ids, ~matched, hits == 0, len(new_rows)))
     old_rows = slice(None) if complete else np.flatnonzero(matched)
     return old_rows, new_rows, Coverage(len(new_rows), only_old, only_new)
 
@@ -133,7 +139,9 @@ def _conflicts(table: Predictions, repeated: list) -> str:
     return f" ({conflicting} of them with two different labels)" if conflicting else ""
 
 
-def _unmatched(old_ids: pa.Array, new_ids: pa.Array, only_old: np.ndarray, only_new: np.ndarray, common: int) -> str:
+def unmatched_message(
+    old_ids: pa.Array, new_ids: pa.Array, only_old: np.ndarray, only_new: np.ndarray, common: int
+) -> str:
     lines = [f"The two sides do not have the same rows ({common} ids are in both)."]
     for side, ids, mask in (("old", old_ids, only_old), ("new", new_ids, only_new)):
         if mask.any():

@@ -1,0 +1,52 @@
+"""What is known of an update before its development rows are looked at.
+
+Merging a new model back toward the old one takes back its flips, the negative ones sooner than the positive ones. Over
+data sets, merge rules, near and far old models, one law describes how:
+
+    odds(a negative flip is undone at alpha) = exp(centre + gap / 2) * odds(alpha) ^ negative_steepness
+    odds(a positive flip is undone at alpha) = exp(centre - gap / 2) * odds(alpha) ^ positive_steepness
+
+The gap is much alike everywhere, and for linear merges so is the centre: this is what a few hundred noisy rows can
+lean on. How many positive flips an update has per negative one differs far more between updates, so its prior has
+heavy tails: rows that say "the old model is far behind" are believed.
+
+The numbers were fitted by `python benchmarks/selection.py --fit` on data sets other than MASSIVE, on which the rule
+is judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Location and scale of every unknown; rates are fractions. Student t with `degrees` of freedom, but the ratio.
+
+    Args:
+        centre: of the two laws, on the logit scale.
+        gap: between the two laws, on the logit scale.
+        negative_steepness: natural logarithm of the first law's exponent.
+        positive_steepness: natural logarithm of the second law's exponent.
+        gain_ratio: natural logarithm of the unmerged model's positive flips per negative flip, shape and scale of a
+            Gamma: an update is made to improve.
+        surprise: the share of updates of which nothing of that kind is known: they may be anything.
+        middle: accuracy that the middle of the curve gains on rows that do not flip between its ends.
+        base_gain: accuracy of a candidate's unmerged model minus the yardstick's.
+        degrees: degrees of freedom; few are heavy tails.
+    """
+
+    centre: tuple[float, float] = (-0.38, 0.23)
+    gap: tuple[float, float] = (0.92, 0.39)
+    negative_steepness: tuple[float, float] = (-0.04, 0.15)
+    positive_steepness: tuple[float, float] = (0.14, 0.1)
+    gain_ratio: tuple[float, float] = (2.0, 0.98)
+    surprise: float = 0.1
+    middle: tuple[float, float] = (0.001, 0.001)
+    base_gain: tuple[float, float] = (0.0, 0.006)
+    degrees: float = 3.0
+
+
+LINEAR = Prior()
+WARPED = replace(LINEAR, centre=(0.2, 0.6), negative_steepness=(-0.2, 0.4), positive_steepness=(-0.2, 0.4))
+"""For merges in which alpha is not itself the progress: by a Fisher, by probabilities, by groups."""

@@ -1,0 +1,1 @@
+"""Comparing scores: outcomes of graded rows, repeated runs and several tasks."""

@@ -1,0 +1,1 @@
+"""The papers' analyses, from tables of predictions: ensembles, displacement, uncertainty, epochs."""

@@ -1,0 +1,1 @@
+"""Tables of answers: one model's predictions, in memory and as files."""

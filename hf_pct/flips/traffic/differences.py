@@ -1,0 +1,142 @@
+"""Two models' answers to the same unlabelled rows: how many differ, what changed into what, and where."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...core.errors import NotComparableError, first_five
+from ..stats import Interval, clopper_pearson
+from .answers import Answers
+
+MAX_SLICE_VALUES = 100
+_NOT_SLICES = ("text", "image")
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class SliceChurn:
+    """How many answers changed among the rows with one value of a column."""
+
+    column: str
+    value: str
+    rows: int
+    differ: int
+    interval: Interval
+
+    @property
+    def churn(self) -> float:
+        return self.differ / self.rows
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """The rows that both models answered. `differing` has one row for each that they answer differently."""
+
+    rows: int
+    differing: pa.Table
+    slices: tuple[SliceChurn, ...] = ()
+    old_model: str | None = None
+    new_model: str | None = None
+    left_out: int = 0
+
+    @property
+    def differ(self) -> int:
+        return len(self.differing)
+
+    @property
+    def churn(self) -> float:
+        return self.differ / self.rows
+
+    def churn_interval(self, confidence: float = 0.95) -> Interval:
+        """Between what and what the churn of future traffic lies; that of this traffic is known exactly."""
+        return clopper_pearson(self.differ, self.rows, confidence)
+
+    def pairs(self) -> list[tuple[Pair, int]]:
+        """What changed into what, the most frequent first."""
+        answers = zip(*(self.differing[name].to_pylist() for name in ("old_answer", "new_answer")), strict=True)
+        return sorted(Counter(answers).items(), key=lambda entry: (-entry[1], entry[0]))
+
+    def telling(self, most: int = 5) -> list[dict]:
+        """The most telling rows: those where both models are surest of their different answers."""
+        table = self.differing
+        if not {"old_confidence", "new_confidence"} <= set(table.column_names):
+            return table.slice(0, most).to_pylist()
+        surest = np.minimum(table["old_confidence"].to_numpy(), table["new_confidence"].to_numpy())
+        return table.take(pa.array(np.argsort(-surest, kind="stable")[:most])).to_pylist()
+
+
+def compare_traffic(
+    old: Answers, new: Answers, *, slices: Sequence[str] | None = None, allow_partial: bool = False
+) -> Traffic:
+    """Join two models' answers by id and keep the rows that differ, with the columns of both sides."""
+    at_new = pc.index_in(old.ids, value_set=new.ids)
+    both = np.flatnonzero(at_new.is_valid().to_numpy(zero_copy_only=False))
+    only_old, only_new = len(old.ids) - len(both), len(new.ids) - len(both)
+    if not len(both):
+        raise NotComparableError(
+            f"No id is on both sides; the old side has {first_five(old.ids[:6].to_pylist())} and the new side "
+            f"{first_five(new.ids[:6].to_pylist())}. Answer the same rows with both models."
+        )
+    if (only_old or only_new) and not allow_partial:
+        raise NotComparableError(
+            f"{only_old} of {len(old.ids)} ids are only on the old side and {only_new} of {len(new.ids)} only on the "
+            "new one. Answer the same rows with both models, or compare the rows both have: --allow_partial."
+        )
+    from_new = pc.take(at_new, pa.array(both)).to_numpy()
+    old_answers, new_answers = old.answers.take(pa.array(both)), new.answers.take(pa.array(from_new))
+    differs = pc.not_equal(old_answers, new_answers).to_numpy(zero_copy_only=False)
+    here = np.flatnonzero(differs)
+    table = {
+        "id": old.ids.take(pa.array(both[here])),
+        "old_answer": old_answers.take(pa.array(here)),
+        "new_answer": new_answers.take(pa.array(here)),
+    }
+    for name, side, rows in (("old", old, both), ("new", new, from_new)):
+        if side.confidence is not None:
+            table[f"{name}_confidence"] = pa.array(side.confidence[rows[here]].round(6))
+    columns = {name: column.take(pa.array(both)) for name, column in old.columns.items()}
+    columns |= {name: col.take(pa.array(from_new)) for name, col in new.columns.items() if name not in columns}
+    table |= {name: column.take(pa.array(here)) for name, column in columns.items() if name not in table}
+    return Traffic(
+        rows=len(both),
+        differing=pa.table(table),
+        slices=tuple(_slices(columns, differs, slices)),
+        old_model=old.provenance.model,
+        new_model=new.provenance.model,
+        left_out=only_old + only_new,
+    )
+
+
+def _slices(
+    columns: dict[str, pa.ChunkedArray], differs: np.ndarray, wanted: Sequence[str] | None
+) -> list[SliceChurn]:
+    unknown = [name for name in wanted or () if name not in columns]
+    if unknown:
+        raise ValueError(f"There is no column {first_five(unknown)}. Found: {', '.join(columns) or 'none'}.")
+    churn = []
+    for name in columns if wanted is None else wanted:
+        if wanted is None and (name in _NOT_SLICES or not _may_be_slice(columns[name].type)):
+            continue
+        encoded = pc.dictionary_encode(columns[name], null_encoding="encode")
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+        values = ["(none)" if value is None else str(value) for value in encoded.dictionary.to_pylist()]
+        if wanted is None and len(values) > MAX_SLICE_VALUES:
+            continue
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        rows = np.bincount(codes, minlength=len(values))
+        changed = np.bincount(codes, weights=differs, minlength=len(values)).astype(int)
+        churn += [
+            SliceChurn(name, value, int(total), int(differ), clopper_pearson(int(differ), int(total)))
+            for value, total, differ in zip(values, rows, changed, strict=True)
+        ]
+    return sorted(churn, key=lambda entry: (-entry.churn, -entry.rows, entry.column, entry.value))
+
+
+def _may_be_slice(kind: pa.DataType) -> bool:
+    types = pa.types
+    text = types.is_string(kind) or types.is_large_string(kind)
+    return text or types.is_integer(kind) or types.is_boolean(kind) or types.is_dictionary(kind)
