@@ -1,0 +1,1 @@
+"""The diagonal of a classifier's Fisher information."""
