@@ -2,33 +2,37 @@
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_names
+from ..core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .args import ELODIArguments as ELODIArguments
-    from .args import FocalDistillArguments as FocalDistillArguments
-    from .args import PCTArguments as PCTArguments
-    from .base import PCTrainer as PCTrainer
+    from ..methods.loss_modules import FocalDistillationLoss as FocalDistillationLoss
+    from ..methods.loss_modules import LogitDifferenceInhibitionLoss as LogitDifferenceInhibitionLoss
+    from ..methods.loss_modules import NaiveReweightingLoss as NaiveReweightingLoss
+    from .arguments import FocalDistillArguments as FocalDistillArguments
+    from .arguments import PCTArguments as PCTArguments
+    from .divergence import DivergenceError as DivergenceError
+    from .elodi import ELODIArguments as ELODIArguments
     from .elodi import ELODITrainer as ELODITrainer
+    from .evaluation.any_trainer import FlipCallback as FlipCallback
+    from .evaluation.any_trainer import flip_metrics as flip_metrics
     from .focal_distill import FocalDistillTrainer as FocalDistillTrainer
-    from .losses import FocalDistillationLoss as FocalDistillationLoss
-    from .losses import LogitDifferenceInhibitionLoss as LogitDifferenceInhibitionLoss
-    from .losses import NaiveReweightingLoss as NaiveReweightingLoss
-    from .references import ModelReference as ModelReference
-    from .watch import DivergenceError as DivergenceError
+    from .references.spec import ModelReference as ModelReference
+    from .trainer import PCTrainer as PCTrainer
 
 _HOMES = {
-    "ELODIArguments": "args",
+    "ELODIArguments": "elodi",
     "ELODITrainer": "elodi",
-    "FocalDistillArguments": "args",
-    "PCTArguments": "args",
-    "PCTrainer": "base",
+    "FocalDistillArguments": "arguments",
+    "PCTArguments": "arguments",
+    "PCTrainer": "trainer",
     "FocalDistillTrainer": "focal_distill",
-    "FocalDistillationLoss": "losses",
-    "LogitDifferenceInhibitionLoss": "losses",
-    "NaiveReweightingLoss": "losses",
-    "ModelReference": "references",
-    "DivergenceError": "watch",
+    "FocalDistillationLoss": "..methods.loss_modules",
+    "LogitDifferenceInhibitionLoss": "..methods.loss_modules",
+    "NaiveReweightingLoss": "..methods.loss_modules",
+    "FlipCallback": "evaluation.any_trainer",
+    "flip_metrics": "evaluation.any_trainer",
+    "ModelReference": "references.spec",
+    "DivergenceError": "divergence",
 }
 
 __all__ = sorted(_HOMES)

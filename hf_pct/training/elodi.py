@@ -3,30 +3,65 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from transformers import Trainer
 
-from ..ensembles.folders import save_ensemble
-from ..ensembles.mean import Ensemble
-from ..tasks import label_names_of, load_weights
-from .args import ELODIArguments, PCTArguments
-from .base import PCTrainer
-from .focal_distill import build_loss
-from .losses import LogitDifferenceInhibitionLoss, ReferenceLoss
-from .member_models import calibrated_temperatures, check_member_folders, join_members
-from .members import Members
-from .reference_part import Named
-from .references import ModelReference
-from .sources import OLD
+from ..core.decode import JsonObject
+from ..methods.argument_fields import arguments_for
+from ..methods.losses.elodi import ENSEMBLE
+from ..models.ensembles.folders import save_ensemble
+from ..models.ensembles.mean import Ensemble
+from ..models.load import label_names_of, load_weights
+from ..models.types import Processor, RowSource
+from .arguments import FocalDistillArguments, PCTArguments, method_field, methods_run_by
+from .members.join import calibrated_temperatures, check_member_folders, join_members
+from .members.train import Members
+from .references.part import Named
+from .references.sources import OLD
+from .references.spec import ModelReference
+from .trainer import PCTrainer
 
-ENSEMBLE = "ensemble"
+if TYPE_CHECKING:
+    from transformers.trainer_utils import TrainOutput
+
 LAG = 0.05  # a student so far behind its ensemble has not learnt what there was to learn
 
 logger = logging.getLogger(__name__)
+_METHODS = {**methods_run_by("FocalDistillTrainer"), **methods_run_by("ELODITrainer")}
+
+
+@arguments_for(methods_run_by("ELODITrainer").values())
+class ELODIArguments(FocalDistillArguments):
+    """Settings of `ELODITrainer`; the defaults are the paper's (Zhao et al.: m 8, weight 0.8, p 2), but for `top_k`.
+
+    `every_row`, `right_rows` and `temperature` are those of the losses of focal distillation, for `ensemble_loss`.
+    `FocalDistillTrainer` takes this class too when `method` is one of its own, so that a script has one set of flags.
+
+    Example:
+        >>> from hf_pct import ELODIArguments
+        >>> args = ELODIArguments("v2", num_members=4, num_train_epochs=3)
+        >>> args.method, args.epochs_of_members
+        ('elodi', 3.0)
+    """
+
+    methods = tuple(_METHODS)
+    method: str = method_field("elodi", _METHODS)
+
+    @property
+    def epochs_of_members(self) -> float:
+        """How long one member is trained."""
+        if self.member_epochs is not None:
+            return self.member_epochs
+        return self.num_train_epochs / (self.num_members if self.member_kind == "cycles" else 1)
+
+    @property
+    def same_start(self) -> bool:
+        """Whether members start from the same weights: only then can weights be averaged, or a backbone shared."""
+        return self.combine == "soup" or self.member_kind in ("lora", "cycles")
 
 
 class ELODITrainer(PCTrainer):
@@ -36,16 +71,21 @@ class ELODITrainer(PCTrainer):
     `(1 - w) CE + w LDI(student; mean logits of the members)`. Finished members are in `output_dir/members`: a run that
     was stopped goes on with the next one. `members` gives trained ones instead (folders, Hub ids or modules).
     `old_model` is for an old model that was **not** trained this way: it adds `LDI(student; old)`, in the share of
-    `1 - lambda_ensemble`. With `calibration_dataset`, rows that are neither trained on nor tested on, each member's
+    `1 - ensemble_share`. With `calibration_dataset`, rows that are neither trained on nor tested on, each member's
     logits are divided by its own temperature first, which members of different architectures need.
 
-    >>> trainer = ELODITrainer(
-    ...     model_init=new_model, args=ELODIArguments("v2"), train_dataset=train, eval_dataset=test,
-    ...     processing_class=tokenizer,
-    ... )  # doctest: +SKIP
+    Example:
+        >>> from hf_pct import ELODIArguments, ELODITrainer
+        >>> trainer = ELODITrainer(
+        ...     model_init=new_model, args=ELODIArguments("v2"), train_dataset=train, eval_dataset=test,
+        ...     processing_class=tokenizer,
+        ... )  # doctest: +SKIP
     """
 
     args: ELODIArguments
+    arguments_class = ELODIArguments
+    needs_model_init = True
+    trainer_name = "ELODITrainer"
     member_trainer_class: type[Trainer] = PCTrainer
     """What members are trained with; replace it when the student's class changes the optimizer or the schedule."""
 
@@ -54,74 +94,49 @@ class ELODITrainer(PCTrainer):
         model: nn.Module | None = None,
         args: ELODIArguments | None = None,
         *positional: Any,
-        members: Sequence[Any] | None = None,
-        calibration_dataset: Any = None,
+        members: Sequence[object] | None = None,
+        calibration_dataset: RowSource | None = None,
         **kwargs: Any,
     ) -> None:
         if not isinstance(args, ELODIArguments):
             raise TypeError(f"args is {type(args).__name__}, expected ELODIArguments.")
-        self.given = list(members if members is not None else args.members or [])
+        self.user_members = list(members if members is not None else args.members or [])
         self.calibration_dataset = calibration_dataset
         self.temperatures: Tensor | None = None
-        self._check_given(model, args, kwargs)
+        self._check_members(model, args, kwargs)
         # made here to find out what is wrong with it, and again when it is needed
-        self._given_names = Ensemble(self.given, homogeneous=args.homogeneous).label_names if self.given else None
+        self._member_classes: tuple[str, ...] | None = None
+        if self.user_members:
+            self._member_classes = Ensemble(self.user_members, homogeneous=args.homogeneous).label_names
         super().__init__(model, args, *positional, **kwargs)
-        self.ce_weight = 1.0 - args.ldi_weight
         self.members = Members(self)
-        if not self.given:
+        if not self.user_members:
             self.members.check()
 
     # ---- the method
 
-    def build_reference_loss(self) -> ReferenceLoss | None:
-        args = self.args
-        if args.ensemble_loss != "ldi":
-            return build_loss(args, args.ensemble_loss)
-        return LogitDifferenceInhibitionLoss(args.top_k, args.p, args.margin, args.exclude_label, args.top_k_from)
-
-    def name_references(self, old_model: Any, processor: Any, label_names: Any) -> dict[str, Named]:
+    def name_references(self, old_model: Any, processor: Processor, label_names: Any) -> dict[str, Named]:
         named = super().name_references(old_model, processor, label_names)
         own = label_names_of(self.model)
-        names = self._given_names or own
+        names = self._member_classes or own
         if self.args.homogeneous and set(names) != set(own):
             raise ValueError(
                 f"The members' classes are not the student's: only members have {sorted(set(names) - set(own))}, only "
                 f"the student has {sorted(set(own) - set(names))}. Train members on the same classes, or pass "
                 "homogeneous=False to distil the shared ones."
             )
-        sparse = self._largest_logits() if tuple(names) == tuple(own) else None
+        sparse = self.method.largest_logits() if tuple(names) == tuple(own) else None
         ensemble = Named(self.make_ensemble_reference, label_names=names, top_k=sparse, title="the ensemble")
         return {**named, ENSEMBLE: ensemble}
 
-    def weigh_references(self, names: Collection[str]) -> dict[str, float]:
-        """`w (lambda LDI(ensemble) + (1 - lambda) LDI(old))`, eq. 9; without an old model all is the ensemble's."""
-        weight, share = self.args.ldi_weight, self.args.lambda_ensemble
-        if not weight:
-            return {}
-        if share == 1 or not self._has_old():
-            return {ENSEMBLE: weight}
-        return {ENSEMBLE: weight * share, OLD: weight * (1 - share)}
-
-    def _has_old(self) -> bool:
+    def held_versions(self, named: Mapping[str, Named]) -> list[str]:
+        """The old model, where there is one; an ELODI student is not held near earlier versions."""
         columns = getattr(self.train_dataset, "column_names", None) or []
-        return self._names_old or self.args.old_logits_column in columns
-
-    def _largest_logits(self) -> int | None:
-        """How many of the ensemble's logits the loss looks at, when it is the ensemble's that decide which."""
-        args = self.args
-        if args.ensemble_loss != "ldi" or args.top_k is None or args.top_k_from != "reference":
-            return None
-        return args.top_k + args.exclude_label  # the true class may be among them, and is then left out
-
-    def advice(self, term: str) -> str:
-        if term == "ce":
-            return super().advice(term)
-        return f"Lower ldi_weight (now {self.args.ldi_weight:g}). {super().advice(term)}"
+        return [OLD] if self._names_old or self.args.old_logits_column in columns else []
 
     # ---- whether it worked
 
-    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+    def evaluate(self, *args: object, **kwargs: object) -> dict[str, float]:
         """`Trainer.evaluate`, and after training a warning when the student is far behind its ensemble."""
         metrics = super().evaluate(*args, **kwargs)
         if self.state.global_step and not self.is_in_train and self.is_world_process_zero():
@@ -136,9 +151,9 @@ class ELODITrainer(PCTrainer):
             if not name.endswith(f"{ENSEMBLE}_accuracy") or student is None or ensemble - student <= LAG:
                 continue
             fix = f"Train it longer (num_train_epochs, now {self.args.num_train_epochs:g}; members have member_epochs)"
-            if self._largest_logits() is not None:
+            if self.method.largest_logits() is not None:
                 fix += f", or hold it near the logits of all classes (top_k=None, now {self.args.top_k})"
-            if not self.given and self.args.student_start == "new" and self.args.member_kind != "lora":
+            if not self.user_members and self.args.student_start == "new" and self.args.member_kind != "lora":
                 fix += ", or let it go on from one of them (student_start='member')"
             messages.append(
                 f"The student's accuracy is {student:.1%} and its ensemble's {ensemble:.1%}: it has not learnt what "
@@ -148,7 +163,7 @@ class ELODITrainer(PCTrainer):
 
     # ---- members, then the student
 
-    def call_model_init(self, trial: Any = None) -> nn.Module:
+    def call_model_init(self, trial: object = None) -> nn.Module:
         """A new model; with `student_start="member"`, and once all members are there, the first of them."""
         model = super().call_model_init(trial)
         members = getattr(self, "members", None)  # Trainer's own `__init__` asks for a model before they are known
@@ -156,11 +171,11 @@ class ELODITrainer(PCTrainer):
             model.load_state_dict(load_weights(str(members.paths[0]))[0].state_dict())
         return model
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: object, **kwargs: object) -> TrainOutput:
         """Train the members that are missing, then the student; arguments are the student's."""
-        if not self.given and self.reference_weights:
+        if not self.user_members and self.reference_weights:
             self.train_members()
-        return super().train(*args, **kwargs)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
 
     def train_members(self) -> list[Path]:
         """Train the members that are missing, and return the folders of all."""
@@ -193,31 +208,32 @@ class ELODITrainer(PCTrainer):
             train_dataset=self.train_dataset,
             processing_class=self.processing_class,
             optimizer_cls_and_kwargs=self.optimizer_cls_and_kwargs,
+            compute_loss_func=self.compute_loss_func,
         )
 
     def make_ensemble_reference(self) -> ModelReference | None:
         """The members as one reference, or `None` while some are still to be trained."""
-        if not self.given and not (hasattr(self, "members") and self.members.finished):
+        if not self.user_members and not (hasattr(self, "members") and self.members.finished):
             return None
         model = join_members(self)
         if self.calibration_dataset is not None and isinstance(model, Ensemble):
             if self.temperatures is None:
                 self.temperatures = calibrated_temperatures(self, model)
-                if not self.given:
+                if not self.user_members:
                     self._save_ensemble()
             model.temperatures.copy_(self.temperatures)
         names = model.label_names if isinstance(model, Ensemble) else label_names_of(model)
         return ModelReference(model, names, "the ensemble", self.processing_class)
 
-    def _check_given(self, model: Any, args: ELODIArguments, kwargs: dict[str, Any]) -> None:
-        problems = check_member_folders(self.given)
-        if self.given and len(self.given) < 2:
-            problems.append(f"members has {len(self.given)}, expected at least 2; the paper has 8")
-        if self.given and args.student_start == "member":
+    def _check_members(self, model: nn.Module, args: ELODIArguments, kwargs: JsonObject) -> None:
+        problems = check_member_folders(self.user_members)
+        if self.user_members and len(self.user_members) < 2:
+            problems.append(f"members has {len(self.user_members)}, expected at least 2; the paper has 8")
+        if self.user_members and args.student_start == "member":
             problems.append(
                 "student_start='member' with members that are given: pass the one to go on from as the model"
             )
-        if not self.given and model is not None:
+        if not self.user_members and model is not None:
             problems.append(
                 "a model without members: members are trained from different seeds, so pass model_init=, a function "
                 "that makes a new model, in place of the model; or members=[...] that are trained already"

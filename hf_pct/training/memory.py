@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from .args import ELODIArguments, PCTArguments
+from ..methods.base import RunSize
+from .arguments import PCTArguments
 
 FLOAT = 4  # bytes; mixed precision keeps weights, gradients and optimizer in float32 too
 
@@ -58,23 +59,17 @@ def estimate_memory(
     if copies is None:
         copies = 1 if "momentum" in (args.optim_args or "") else 0
     old = parameters if old_parameters is None else old_parameters
-    method = getattr(args, "method", "none")
-    references, width = 0, 0
-    if isinstance(args, ELODIArguments) and method == "elodi":
-        members = len(args.members) if args.members else args.num_members
-        references = parameters if args.combine == "soup" or args.member_kind == "lora" else parameters * members
-        sparse = args.ensemble_loss == "ldi" and args.top_k is not None and args.top_k_from == "reference"
-        width = min(2 * (args.top_k or 0), classes) if sparse else classes
-    elif method not in ("none", ""):
-        references, width = old * (1 + len(args.earlier_models or ())), classes
-    anchors = parameters * (2 if args.ewc_weight else 1) if args.anchored else 0
+    method = args.training_method()
+    size = RunSize(parameters, old, 1 + len(args.earlier_models or ()), classes)
+    held = args.weight_methods()
+    copies_of_weights = bool(held) + any(entry.needs.fisher for entry in held)
     return MemoryEstimate(
         weights=parameters * FLOAT,
         gradients=parameters * FLOAT,
         optimizer=parameters * FLOAT * copies,
-        references=references * FLOAT if live else 0,
-        anchors=anchors * FLOAT,
-        table=0 if live else rows * width * FLOAT * max(args.cached_views, 1),
+        references=method.reference_parameters(size) * FLOAT if live else 0,
+        anchors=parameters * copies_of_weights * FLOAT,
+        table=0 if live else rows * method.table_width(classes) * FLOAT * max(args.cached_views, 1),
     )
 
 

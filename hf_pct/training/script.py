@@ -3,42 +3,54 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from argparse import RawDescriptionHelpFormatter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
 from datasets import ClassLabel, Dataset
 from transformers import AutoConfig, HfArgumentParser, set_seed
 
-from ..compare_files import write_comparison
-from ..data import load_data
+from ..core.decode import JsonObject, load_yaml
+from ..core.errors import NOT_COMPARABLE, WRONG_USE, NotComparableError
+from ..core.text import log_safe
 from ..flips.compare import compare
+from ..flips.comparison_files import write_comparison
 from ..flips.report import FlipReport
-from ..predict import predict
-from .args import ELODIArguments
-from .base import PCTrainer
-from .elodi import ELODITrainer
-from .focal_distill import FocalDistillTrainer
+from ..methods.argument_fields import arguments_for, older_names, warn_of_older_name
+from ..methods.base import TrainingMethod
+from ..methods.registry import methods_of
+from ..models.data import load_data
+from ..models.predict import predict
+from ..models.types import Processor
+from .arguments import method_field
+from .divergence import DivergenceError
+from .trainer import PCTrainer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class UpdateArguments(ELODIArguments):
+_METHODS = methods_of(TrainingMethod)
+_TRAINERS: dict[str, type[PCTrainer]] = {
+    name: getattr(import_module(__package__), name) for name in {method.trainer for method in _METHODS.values()}
+}
+_widest: Any = max((trainer.arguments_class for trainer in _TRAINERS.values()), key=lambda cls: len(cls.declared))
+
+
+@arguments_for(_METHODS.values())
+class UpdateArguments(_widest):
     """The settings of every method, for scripts in which `method` chooses among them."""
 
-    method: str = field(
-        default="fd-lm",
-        metadata={
-            "help": "elodi trains members and then a student held near their mean; the others are held near the old "
-            "model: none, naive, kd, fd-kl, fd-lm, fd-dynamic.",
-            "choices": ELODIArguments.methods,
-        },
-    )
+    methods = tuple(_METHODS)
+    method: str = method_field("fd-lm", _METHODS)
 
 
 @dataclass
@@ -85,18 +97,41 @@ def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) 
     arguments = list(sys.argv[1:] if argv is None else argv)
     about = sys.modules["__main__"].__doc__ if argv is None else None
     parser = HfArgumentParser(list(classes), description=about, formatter_class=RawDescriptionHelpFormatter)
+    older = older_names(classes)
     try:
-        return _read_arguments(parser, arguments)
+        return _read_arguments(parser, arguments, older)
     except (ValueError, OSError) as error:
         if argv is not None:
             raise
         return parser.error(str(error))
 
 
-def _read_arguments(parser: HfArgumentParser, arguments: list[str]) -> tuple[Any, ...]:
+def run_script(main: Callable[[], None]) -> None:
+    """Run a script. What a person can mend ends it with one message and not with a traceback.
+
+    The exit code is 2, or 3 when two models cannot be compared; `HF_PCT_DEBUG=1` shows where an error comes from.
+    """
+    try:
+        main()
+    except (ValueError, OSError, ImportError, DivergenceError) as error:
+        if os.environ.get("HF_PCT_DEBUG"):
+            raise
+        kind, code = (
+            ("not comparable", NOT_COMPARABLE) if isinstance(error, NotComparableError) else ("error", WRONG_USE)
+        )
+        first, *rest = log_safe(str(error)).split("\n")
+        lines = [f"{Path(sys.argv[0]).name}: {kind}: {first}", *(f"  {line.strip()}" for line in rest)]
+        print("\n".join(lines), file=sys.stderr)
+        sys.exit(code)
+
+
+def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mapping[str, str]) -> tuple[Any, ...]:
+    for name in (flag.partition("=")[0].removeprefix("--") for flag in arguments if flag.startswith("--")):
+        if name in older:
+            warn_of_older_name(name, older[name])
     if arguments and arguments[0].endswith((".yaml", ".yml")):
         path = Path(arguments.pop(0))
-        values = yaml.safe_load(path.read_text()) or {}
+        values = _by_present_names(path, load_yaml(path, "a YAML file of arguments") or {}, older)
         known = {action.dest: action for action in parser._actions}
         unknown = sorted(set(values) - set(known))
         if unknown:
@@ -107,6 +142,21 @@ def _read_arguments(parser: HfArgumentParser, arguments: list[str]) -> tuple[Any
             known[name].required = False
         parser.set_defaults(**values)
     return parser.parse_args_into_dataclasses(arguments)
+
+
+def _by_present_names(path: Path, values: object, older: Mapping[str, str]) -> JsonObject:
+    """The settings of a YAML file, with older names replaced by those that they have now."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} holds {type(values).__name__}, expected settings by name, one per line.")
+    renamed = {}
+    for key, value in values.items():
+        name = older.get(key, key)
+        if name != key:
+            warn_of_older_name(key, name)
+        if name in renamed:
+            raise ValueError(f"{path} sets {name} and {key}, which is its older name.")
+        renamed[name] = value
+    return renamed
 
 
 def label_names(train: Dataset, held_out: Dataset, column: str, old_names: Sequence[str] = ()) -> list[str]:
@@ -128,10 +178,10 @@ def _class_names(rows: Dataset, column: str, old_names: Sequence[str]) -> Sequen
     feature = rows.features[column]
     if isinstance(feature, ClassLabel):
         return feature.names
-    found = sorted(set(rows[column]))
-    if found and isinstance(found[0], int):  # bare indices: those of the old model, or classes without names
-        return old_names or [str(index) for index in range(found[-1] + 1)]
-    return found
+    values = sorted(set(rows[column]))
+    if values and isinstance(values[0], int):  # bare indices: those of the old model, or classes without names
+        return old_names or [str(index) for index in range(values[-1] + 1)]
+    return values
 
 
 def with_label_ids(rows: Dataset, column: str, names: Sequence[str]) -> Dataset:
@@ -158,21 +208,39 @@ def label_list(model: str | None, revision: str | None) -> list[str]:
     return [names[index] for index in sorted(names)]
 
 
+def cut_texts_at(tokenizer: PreTrainedTokenizerBase, tokens: int) -> None:
+    """Let a tokenizer remember where texts are cut in training: saved with the model, it is where they are cut later.
+
+    `predict`, `compare`, `merge` and `verify`, and transformers' own pipelines, read it from the model's folder.
+    """
+    if tokens < 1:
+        raise ValueError(f"max_seq_length is {tokens}, expected at least 1.")
+    tokenizer.model_max_length = min(tokens, tokenizer.model_max_length)
+
+
 def update_trainer(
     new_model: Callable[[], Any],
     args: UpdateArguments,
-    focal: type[FocalDistillTrainer] = FocalDistillTrainer,
-    elodi: type[ELODITrainer] = ELODITrainer,
+    *trainers: type[PCTrainer],
+    search: bool = False,
     **settings: Any,
 ) -> PCTrainer:
-    """The trainer that `args.method` asks for; `new_model` makes a model to start from, other weights each time."""
-    if args.method == "elodi":
-        return elodi(model_init=new_model, args=args, **settings)
+    """The trainer that `args.method` asks for; `new_model` makes a model to start from, other weights each time.
+
+    `trainers` are subclasses that take the place of the kit's own. With `search` the trainer makes its models itself,
+    as `hyperparameter_search` needs.
+    """
+    available = {**_TRAINERS, **{trainer.trainer_name: trainer for trainer in trainers}}
+    chosen = available[args.training_method().trainer]
+    if chosen.needs_model_init or search:
+        return chosen(model_init=new_model, args=args, **settings)
     set_seed(args.seed)
-    return focal(new_model(), args, **settings)
+    return chosen(new_model(), args, **settings)
 
 
-def train_and_measure(trainer: PCTrainer, processor: Any, held_out: Dataset, **columns: Any) -> FlipReport | None:
+def train_and_measure(
+    trainer: PCTrainer, processor: Processor, held_out: Dataset, **columns: Any
+) -> FlipReport | None:
     """Train, evaluate, save; then predictions of both models on the held-out rows, the report, and a push if asked."""
     args = trainer.args
     set_seed(args.seed)
@@ -196,7 +264,7 @@ def train_and_measure(trainer: PCTrainer, processor: Any, held_out: Dataset, **c
             print(report.to_text())
     if args.push_to_hub:
         trainer.push_to_hub()
-    trainer.end()
+    trainer.accelerator.end_training()  # what Trainer.end() does, which transformers 5.0 does not have
     return report
 
 

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class DivergenceError(RuntimeError):
-    """A loss term is no longer finite, or far above what a model that answers nothing pays."""
+    """A loss term is no longer finite, or far above what a model that answers nothing pays.
+
+    Example:
+        >>> from hf_pct.training import DivergenceError
+        >>> str(DivergenceError("distillation", "is nan", step=12, advice="Lower the learning rate."))[:56]
+        "Training diverged at step 12: the 'distillation' term is"
+    """
 
     def __init__(self, term: str, detail: str, step: int = 0, advice: str = "", checkpoint: str | None = None) -> None:
         self.term, self.detail = term, detail
@@ -25,6 +32,14 @@ class DivergenceError(RuntimeError):
             else "No checkpoint had been written: save_strategy and save_steps decide when one is."
         )
         super().__init__(f"Training diverged at step {step}: the {term!r} term {detail}. {advice} {kept}")
+
+
+def calmer_steps(learning_rate: float, max_grad_norm: float) -> str:
+    """What helps against divergence whatever the method."""
+    return (
+        f"Lower learning_rate (now {learning_rate:g}) or clip harder with max_grad_norm (now {max_grad_norm:g}, 1.0 "
+        "is usual)."
+    )
 
 
 class LossWatch:
@@ -82,3 +97,71 @@ class LossWatch:
             )
         before = "" if ratio is None else f" (a batch before it was {ratio:.3g} times what all-zero logits pay)"
         return DivergenceError(term, f"is {value}{before}")
+
+
+class DivergenceStops:
+    """Stands before `Trainer` among a trainer's base classes: watches its terms, and keeps broken weights from disk.
+
+    The trainer has `_terms(model, inputs)`, `advice(term)` and a `watch`.
+    """
+
+    args: Any
+    state: Any
+    accelerator: Any
+    model_wrapped: Any
+    watch: LossWatch
+    _last_batch: Mapping[str, Any] | None = None
+
+    def watch_terms(self, inputs: Mapping[str, Any], terms: Mapping[str, Tensor], idle: Mapping[str, Tensor]) -> None:
+        """Take the terms of one training batch; raises with advice when one of them diverges."""
+        self._last_batch = inputs
+        try:
+            self.watch.add(terms, idle)
+        except DivergenceError as error:
+            raise self._diverged(error.term, error.detail) from None
+
+    def _diverged(self, term: str, detail: str) -> DivergenceError:
+        from transformers.trainer_utils import get_last_checkpoint
+
+        trainer: Any = self
+        last = get_last_checkpoint(self.args.output_dir)
+        return DivergenceError(term, detail, self.state.global_step, trainer.advice(term), last)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs:
+            means = self.watch.means()
+            if means:
+                gathered = self.accelerator.gather(torch.tensor([list(means.values())], device=self.args.device))
+                logs |= {f"loss_{name}": value for name, value in zip(means, gathered.mean(0).tolist(), strict=True)}
+        super().log(logs, start_time)  # type: ignore[misc]
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """A checkpoint that a diverging run would leave behind is not written, so the last good one stays the last."""
+        if self.weights_are_good(model):
+            super()._save_checkpoint(model, trial)  # type: ignore[misc]
+
+    @property
+    def last_term(self) -> str:
+        """The term to name when weights broke without one standing out."""
+        return "ce"
+
+    def check_weights(self) -> None:
+        """Refuse to end a training whose last step broke the weights."""
+        if not self.weights_are_good(self.model_wrapped):
+            raise self._diverged(self.last_term, "was broken by the last step")
+
+    def weights_are_good(self, model: nn.Module) -> bool:
+        """Whether the weights after the last step still give the batch that made it a sane loss, in every process.
+
+        The loss of a step is that of the weights before it, so without this look a step that breaks the weights would
+        be saved, and an older good checkpoint thrown away for it.
+        """
+        if self._last_batch is None:
+            return True
+        training = model.training
+        model.eval()
+        with torch.no_grad():
+            _, terms, idle = self._terms(model, self._last_batch)  # type: ignore[attr-defined]
+        model.train(training)
+        good = torch.tensor([int(self.watch.sane(terms, idle))], device=self.args.device)
+        return bool(self.accelerator.gather(good).all())

@@ -5,32 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from ..ensembles.adapters import AdapterEnsemble, load_adapters
-from ..ensembles.mean import Ensemble
-from ..flips.ensemble import fit_temperature
-from ..flips.predictions import Predictions
-from ..merging.batchnorm import batchnorm_layers, recalibrate
-from ..merging.interpolate import uniform_soup
-from ..tasks import label_names_of, load_weights
-
-if TYPE_CHECKING:
-    from .elodi import ELODITrainer
+from ...flips.studies.ensemble import fit_temperature
+from ...flips.tables.predictions import Predictions
+from ...methods.merges.soup import uniform_soup
+from ...models.batchnorm import batchnorm_layers, recalibrate
+from ...models.ensembles.mean import Ensemble
+from ...models.ensembles.shared_backbone import AdapterEnsemble, load_adapters
+from ...models.load import label_names_of, load_weights
+from ...models.run import collated, collect, sized
+from .student import Student
 
 _SOUP_BATCHES = 64  # enough for running statistics to settle
 
 
-def join_members(trainer: ELODITrainer) -> nn.Module:
+def join_members(trainer: Student) -> nn.Module:
     """The members of a trainer as one model that answers for all of them."""
     args = trainer.args
-    if trainer.given:
-        return Ensemble(trainer.given, homogeneous=args.homogeneous)
+    if trainer.user_members:
+        return Ensemble(trainer.user_members, homogeneous=args.homogeneous)
     members = trainer.members
     if args.member_kind == "lora":
         return AdapterEnsemble(*load_adapters(str(members.base), members.paths))
@@ -52,7 +49,7 @@ def with_adapter(model: nn.Module, rank: int, base: Path) -> nn.Module:
     return get_peft_model(model, settings)
 
 
-def _soup(trainer: ELODITrainer, members: Sequence[nn.Module]) -> nn.Module:
+def _soup(trainer: Student, members: Sequence[nn.Module]) -> nn.Module:
     """One model with the mean of the members' weights: an ensemble at the price of a single model."""
     soup = members[0]
     soup.load_state_dict(uniform_soup([member.state_dict() for member in members]))
@@ -68,29 +65,25 @@ def _soup(trainer: ELODITrainer, members: Sequence[nn.Module]) -> nn.Module:
     return soup.eval()
 
 
-def calibrated_temperatures(trainer: ELODITrainer, ensemble: Ensemble) -> Tensor:
+def calibrated_temperatures(trainer: Student, ensemble: Ensemble) -> Tensor:
     """For each member the temperature at which its confidence fits rows that it was not trained on."""
+    rows = sized(trainer.calibration_dataset)
     collate = trainer._get_collator_with_removed_columns(trainer.data_collator)
-    loader = DataLoader(trainer.calibration_dataset, trainer.args.eval_batch_size, collate_fn=collate)
-    outputs: list[list[np.ndarray]] = [[] for _ in range(len(ensemble.temperatures))]
-    labels: list[np.ndarray] = []
+    batches = collated(rows, collate, trainer.args.eval_batch_size, trainer._prepare_inputs)
     ensemble.to(trainer.args.device).eval()
-    with torch.no_grad():
-        for batch in loader:
-            inputs = trainer._prepare_inputs(batch)
-            labels.append(inputs.pop("labels").cpu().numpy())
-            for rows, logits in zip(outputs, ensemble.member_logits(**inputs), strict=True):
-                rows.append(logits.float().cpu().numpy())
+    answers = collect(lambda inputs: torch.stack(list(ensemble.member_logits(**inputs)), dim=1), batches, len(rows))
+    if answers.labels is None:
+        raise ValueError("calibration_dataset has no labels, expected a column 'labels' or 'label'.")
     student, names = label_names_of(trainer.model), list(ensemble.label_names)  # labels are in the student's order
-    truth = [student[label] for label in np.concatenate(labels)]
+    truth = [student[label] for label in answers.labels]
     known = [row for row, name in enumerate(truth) if name in names]
     kept = [truth[row] for row in known]
-    stacked = [np.concatenate(each)[known] for each in outputs]
-    tables = [Predictions(known, kept, logits=logits, label_names=names) for logits in stacked]
+    by_member = [answers.logits[known, number] for number in range(len(ensemble.temperatures))]
+    tables = [Predictions(known, kept, logits=logits, label_names=names) for logits in by_member]
     return torch.tensor([fit_temperature(table) for table in tables])
 
 
-def check_member_folders(members: Sequence[Any]) -> list[str]:
+def check_member_folders(members: Sequence[object]) -> list[str]:
     """What is wrong with members given as folders, one line each."""
     problems = []
     for member in members:

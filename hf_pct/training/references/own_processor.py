@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from ..fingerprints import processor_fingerprint
-from ..processors import reads_text, same_processor
+from ...models.load.processors import reads_text, same_processor
+from ...models.types import Processor, Row
 
 
 class RawEncoder:
     """Raw columns of rows to a batch of inputs, by a model's own tokenizer or image processor."""
 
-    def __init__(self, processor: Any, columns: Sequence[str]) -> None:
+    def __init__(self, processor: Processor, columns: Sequence[str]) -> None:
         self.processor, self.columns = processor, tuple(columns)
+        self.max_length: int | None = None  # the tokenizer's own limit
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+    def __call__(self, rows: Sequence[Row]) -> dict[str, Tensor]:
         values = [[row[column] for row in rows] for column in self.columns]
         if reads_text(self.processor):
-            return dict(self.processor(*values, truncation=True, padding=True, return_tensors="pt"))
+            cut = {"truncation": True, "max_length": self.max_length}
+            return dict(self.processor(*values, **cut, padding=True, return_tensors="pt"))
         images = [image.convert("RGB") if hasattr(image, "convert") else image for image in values[0]]
         return dict(self.processor(images=images, return_tensors="pt"))
-
-    def describe(self) -> str:
-        """For a table's name: two encoders with the same text make the same inputs."""
-        return repr((self.columns, processor_fingerprint(self.processor)))
 
 
 def own_encoder(old: Any, new: Any, columns: Sequence[str] | None, available: Sequence[str]) -> RawEncoder | None:
@@ -41,11 +39,11 @@ def own_encoder(old: Any, new: Any, columns: Sequence[str] | None, available: Se
     )
     if old is None or not chosen or not set(chosen) <= set(available):
         kind = "tokenizer" if reads_text(new or old) else "image processor"
-        given = f"reference_columns={list(columns)}" if columns is not None else "no reference_columns"
+        chosen_columns = f"reference_columns={list(columns)}" if columns is not None else "no reference_columns"
         raise ValueError(
             f"The old model's {kind} ({type(old).__name__}) does not make the inputs that the new model's "
-            f"({type(new).__name__}) makes, or is not known, and the rows hold no raw column for it ({given}, columns "
-            f"{sorted(available)}). Keep the raw column in the dataset and pass "
+            f"({type(new).__name__}) makes, or is not known, and the rows hold no raw column for it "
+            f"({chosen_columns}, columns {sorted(available)}). Keep the raw column in the dataset and pass "
             "reference_columns=['text'] (or ['image']) with old_processor=AutoTokenizer.from_pretrained(old) (or "
             "AutoImageProcessor); or give the old model's logits as a column 'old_logits'."
         )

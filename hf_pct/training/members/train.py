@@ -14,24 +14,24 @@ import logging
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import set_seed
 from transformers.trainer import TRAINING_ARGS_NAME
-from transformers.trainer_utils import get_last_checkpoint
 
-from .._version import __version__
-from ..files import write_text
-from ..fingerprints import Digest
-from ..tasks import label_names_of, load_weights
-from .args import PCTArguments
-from .member_models import with_adapter
+from ..._version import __version__
+from ...core.decode import JsonObject
+from ...core.files import write_text
+from ...core.run_checkpoints import last_complete_checkpoint
+from ...models.fingerprints import Digest
+from ...models.load import label_names_of, load_weights
+from ...models.types import RowSource
+from ..arguments import PCTArguments
+from .join import with_adapter
 from .separate import separate_state
-
-if TYPE_CHECKING:
-    from .elodi import ELODITrainer
+from .student import Student
 
 logger = logging.getLogger(__name__)
 RECORD = "pct_member.json"
@@ -44,17 +44,17 @@ _RECIPE = (
 )  # fmt: skip
 # a member is trained with cross-entropy alone, and by its own folder and seed
 _PLAIN: dict[str, Any] = {
-    "old_model": None, "earlier_models": None, "old_adapter": None, "ewc_weight": 0.0, "l2_sp_weight": 0.0,
-    "prior_weight_decay": 0.0, "mixout": 0.0, "reference": "auto", "cached_views": 0, "eval_strategy": "no",
-    "eval_on_start": False, "load_best_model_at_end": False, "metric_for_best_model": None, "push_to_hub": False,
-    "resume_from_checkpoint": None, "save_total_limit": 1, "report_to": "none", "data_seed": None,
+    "old_model": None, "earlier_models": None, "old_adapter": None, "reference": "auto", "cached_views": 0,
+    "eval_strategy": "no", "eval_on_start": False, "load_best_model_at_end": False, "metric_for_best_model": None,
+    "push_to_hub": False, "resume_from_checkpoint": None, "save_total_limit": 1, "report_to": "none",
+    "data_seed": None,
 }  # fmt: skip
 
 
 class Members:
     """Trains the members of `trainer` that are not there yet, one after another or each process some of them."""
 
-    def __init__(self, trainer: ELODITrainer) -> None:
+    def __init__(self, trainer: Student) -> None:
         self.trainer, self.args = trainer, trainer.args
         self.folder = Path(self.args.output_dir) / "members"
 
@@ -99,11 +99,11 @@ class Members:
         """Refuse members in this folder that were trained in another way than this run would train them."""
         expected, problems = self.recipe(), []
         for path in (path for path in self.paths if path not in self.missing):
-            found = json.loads((path / RECORD).read_text(encoding="utf-8"))["recipe"]
+            recorded = json.loads((path / RECORD).read_text(encoding="utf-8"))["recipe"]
             changed = [
-                f"{key} was {found.get(key)!r} and is now {expected.get(key)!r}"
-                for key in sorted({*found, *expected})
-                if found.get(key) != expected.get(key)
+                f"{key} was {recorded.get(key)!r} and is now {expected.get(key)!r}"
+                for key in sorted({*recorded, *expected})
+                if recorded.get(key) != expected.get(key)
             ]
             problems += [f"{path}: {'; '.join(changed)}"] if changed else []
         if problems:
@@ -113,7 +113,7 @@ class Members:
                 + "\nChoose another output_dir, move these folders away, or pass them as they are: members=[...]."
             )
 
-    def recipe(self) -> dict[str, Any]:
+    def recipe(self) -> JsonObject:
         """Everything that decides how a member comes out, as JSON has it."""
         args, model, values = self.args, self.trainer.model, self.settings(0)
         settings = {name: values[name] for name in _RECIPE} | {
@@ -130,10 +130,11 @@ class Members:
         }
         return json.loads(json.dumps(settings, default=lambda value: getattr(value, "value", str(value))))
 
-    def settings(self, number: int, alone_of: int = 1) -> dict[str, Any]:
+    def settings(self, number: int, alone_of: int = 1) -> JsonObject:
         """The student's settings for a member. One process alone accumulates what all of them would do together."""
         args = self.args
-        values = {each.name: getattr(args, each.name) for each in dataclasses.fields(PCTArguments) if each.init}
+        values = {entry.name: getattr(args, entry.name) for entry in dataclasses.fields(PCTArguments) if entry.init}
+        values |= {name: entry.default for name, entry in PCTArguments.declared.items()}  # nothing holds its weights
         values |= _PLAIN | {
             "output_dir": str(self._unfinished(number)),
             "seed": self.seed(number + 1),
@@ -157,7 +158,7 @@ class Members:
             model = self._start(number)
             set_seed(args.seed)  # the start may be shared: from here on each goes its own way
             member = self.trainer.member_trainer(model, args)
-            last = get_last_checkpoint(str(unfinished)) if unfinished.is_dir() else None
+            last = last_complete_checkpoint(unfinished)
             result = member.train(resume_from_checkpoint=last)
             final = unfinished / "final"
             member.save_model(str(final))
@@ -172,7 +173,7 @@ class Members:
             member.accelerator.wait_for_everyone()
             member.accelerator.free_memory()
 
-    def _finish(self, number: int, final: Path, path: Path, cost: dict[str, Any]) -> None:
+    def _finish(self, number: int, final: Path, path: Path, cost: JsonObject) -> None:
         record = {"format": "hf_pct.member", "format_version": 1, "number": number, "seed": self.seed(number + 1)}
         record |= {"recipe": self.recipe(), "cost": cost, "hf_pct": __version__}
         (final / TRAINING_ARGS_NAME).unlink(missing_ok=True)  # pickled; the record says what it says
@@ -211,8 +212,8 @@ def _stay_on_device(args: PCTArguments, alone_of: int, device: torch.device) -> 
         torch.cuda.set_device(device)
 
 
-def _labels_digest(dataset: Any) -> str:
-    """What can be told of a training set that may be augmented at random: its labels, row by row."""
+def _labels_digest(dataset: RowSource) -> str:
+    """What is known of a training set that may be augmented at random: its labels, row by row."""
     names = getattr(dataset, "column_names", None) or []
     column = next((name for name in ("labels", "label") if name in names), None)
     digest = Digest().add(len(dataset) if hasattr(dataset, "__len__") else "unknown length")

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..labels import LabelAlignment, align_labels
-from ..merging.fisher import diagonal_fisher, fisher_batches
-from ..merging.heads import head_entries
-from ..merging.interpolate import scale_fisher
-from ..tasks import label_names_of
-from .rows import INPUTS
-from .sources import OLD
-
-if TYPE_CHECKING:
-    from .base import PCTrainer
+from ...core.labels import LabelAlignment, align_labels
+from ...models.fisher.diagonal import diagonal_fisher, fisher_batches
+from ...models.fisher.files import scale_fisher
+from ...models.heads import head_entries
+from ...models.load import label_names_of
+from ..references.context import Context
+from ..references.rows import INPUTS
+from ..references.sources import OLD
 
 
 @dataclass
@@ -32,7 +30,7 @@ class OldWeights:
     weights: Mapping[str, Tensor]
     match: LabelAlignment
     heads: frozenset[str]
-    strength: dict[str, Tensor] = field(default_factory=dict)
+    strength: dict[str, Tensor | float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reference: Any, model: nn.Module) -> OldWeights:
@@ -53,9 +51,10 @@ class OldWeights:
             )
         return self._placed(name, self.weights[name], parameter)
 
-    def strength_beside(self, name: str, parameter: Tensor) -> Tensor:
-        """How strongly each weight of the same rows is held."""
-        return self._placed(name, self.strength[name], parameter)[0]
+    def strength_beside(self, name: str, parameter: Tensor) -> Tensor | float | None:
+        """How strongly each weight of the same rows is held, where that differs from weight to weight."""
+        strength = self.strength.get(name)
+        return self._placed(name, strength, parameter)[0] if isinstance(strength, Tensor) else strength
 
     def _placed(self, name: str, value: Tensor, parameter: Any) -> tuple[Tensor, Tensor | None]:
         rows = None
@@ -67,19 +66,20 @@ class OldWeights:
         return value.to(device=parameter.device, dtype=parameter.dtype), rows
 
 
-def fisher_of_old(trainer: PCTrainer, reference: Any, names: Collection[str]) -> dict[str, Tensor]:
+def fisher_of_old(
+    context: Context, reference: Any, names: Collection[str], samples: int | None = None
+) -> dict[str, Tensor]:
     """The old model's diagonal Fisher on the training set, for the tensors named, scaled to a mean of 1.
 
     Each sample by itself, with the old model's own answer as its label, as the BCWI paper has it.
     """
-    dataset, args = trainer.train_dataset, trainer.args
-    count = min(args.fisher_samples or len(dataset), len(dataset))
+    dataset, args = context.train_dataset(), context.settings
+    count = min(samples or len(dataset), len(dataset))
     rows = [dataset[index] for index in np.random.default_rng(args.seed).permutation(len(dataset))[:count].tolist()]
-    collate = trainer._get_collator_with_removed_columns(trainer.data_collator)
     model = reference.to(args.device).model
 
     def inputs(rows: list) -> dict[str, Tensor]:
-        batch = collate(rows)
+        batch = context.collate(rows)
         return reference.accepted(batch.get(INPUTS, {}).get(OLD, batch))
 
     before = {name: parameter.requires_grad for name, parameter in model.named_parameters()}

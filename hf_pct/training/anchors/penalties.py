@@ -1,25 +1,22 @@
-"""Weights held near the old model's: EWC, L2-SP and prior weight decay here, Mixout in `mixout.py`.
+"""What runs the methods that hold weights near the old model's (`hf_pct/methods/weights/`) inside a training.
 
-The penalties are quadratic, so their gradient is known in closed form: it is added to `.grad` once an optimizer step,
+The penalties are quadratic, so their gradient is known in closed form: it is added to `.grad` once per optimizer step,
 after the gradients of all batches and processes are in and before they are clipped. That costs one pass over the
-weights and no graph. Definitions: Schumann et al., EACL 2024 (the baselines of BCWI); Kirkpatrick et al., 2017 (EWC);
-Li et al., 2018 (L2-SP).
+weights and no graph.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .args import PCTArguments
-from .mixout import Mixout
+from ...methods.base import WeightMethod
+from ..references.context import Context
 from .old_weights import OldWeights, fisher_of_old
-
-if TYPE_CHECKING:
-    from .base import PCTrainer
 
 _BLOCK = 1 << 16  # on a CPU a block of the four tensors stays in the cache, and memory is read once
 
@@ -82,42 +79,52 @@ class Anchor:
 
 
 class Anchors:
-    """All that `args` asks to be held near the old model; does nothing at all when that is nothing."""
+    """All that holds a model's weights near the old ones; does nothing at all when that is nothing."""
 
-    def __init__(self, args: PCTArguments) -> None:
-        self.args = args
+    def __init__(self, methods: Sequence[WeightMethod]) -> None:
+        self.methods = list(methods)
         self.old: OldWeights | None = None
         self.penalties: list[Anchor] = []
         self.decays: list[Anchor] = []
-        self.mixout: Mixout | None = None
+        self._undo: list[Callable[[], None]] = []
         self._value: Tensor | None = None
 
-    def remember(self, trainer: PCTrainer, reference: Any) -> None:
-        """Take the old weights, and for EWC their Fisher, while the old model is at hand."""
-        self.old = OldWeights.of(reference, trainer.model)
-        if self.args.ewc_weight:
-            fisher = fisher_of_old(trainer, reference, self.old.weights)
-            for value in fisher.values():  # in place: one copy of the weights' size less while training
-                value.mul_(2 * self.args.ewc_weight).add_(self.args.l2_sp_weight)
-            self.old.strength = fisher
+    def remember(self, context: Context, reference: Any) -> None:
+        """Take the old weights, and their Fisher where it is needed, while the old model is at hand."""
+        self.old = OldWeights.of(reference, context.model())
+        if any(method.needs.fisher for method in self.methods):
+            samples = next(getattr(method, "fisher_samples", None) for method in self.methods if method.needs.fisher)
+            fisher = fisher_of_old(context, reference, self.old.weights, samples)
+            for name in list(fisher):  # one by one: the Fisher is freed as the strengths take its place
+                self.old.strength[name] = self._curvature(fisher.pop(name))
+
+    def _curvature(self, fisher: Tensor | None) -> Tensor | float:
+        return sum((method.curvature(fisher) for method in self.methods), start=0.0)
+
+    @property
+    def _penalized(self) -> list[WeightMethod]:
+        return [method for method in self.methods if type(method).curvature is not WeightMethod.curvature]
 
     def bind(self, model: nn.Module) -> None:
         """Pair the tensors that are trained with their old values."""
         if self.old is None:
             return
         self.release()
-        old, args = self.old, self.args
+        decayed = any(type(method).pull is not WeightMethod.pull for method in self.methods)
         for name, parameter in model.named_parameters():
             if not parameter.requires_grad:
                 continue
-            value, rows = old.beside(name, parameter)
-            if args.ewc_weight or args.l2_sp_weight:
-                strength = old.strength_beside(name, parameter) if args.ewc_weight else args.l2_sp_weight
+            value, rows = self.old.beside(name, parameter)
+            if self._penalized:
+                own = self.old.strength_beside(name, parameter)
+                strength = self._curvature(None) if own is None else own
                 self.penalties.append(Anchor(parameter, value, rows, strength))
-            if args.prior_weight_decay:
+            if decayed:
                 self.decays.append(Anchor(parameter, value, rows))
-        if args.mixout:
-            self.mixout = Mixout(model, old, args.mixout)
+        for method in self.methods:
+            undo = method.attach(model, self.old)
+            if undo is not None:
+                self._undo.append(undo)
 
     def add_gradients(self, accelerator: Any) -> None:
         """Add the penalties' gradients, in the scale of mixed precision where there is one."""
@@ -129,28 +136,26 @@ class Anchors:
                 self._value = accelerator.reduce(self._value, reduction="sum")
 
     def decay(self, optimizer: Any) -> None:
-        """w -= lr * prior_weight_decay * (w - w_old), after the step; never past the old weights."""
+        """Move weights toward the old ones after a step, as far as the methods say."""
         if self.decays:
             rates = {id(value): group["lr"] for group in optimizer.param_groups for value in group["params"]}
             for anchor in self.decays:
-                anchor.decay(min(rates.get(id(anchor.parameter), 0.0) * self.args.prior_weight_decay, 1.0))
+                rate = rates.get(id(anchor.parameter), 0.0)
+                for method in self.methods:
+                    share = method.pull(rate)
+                    if share:
+                        anchor.decay(share)
 
     def values(self) -> dict[str, Tensor]:
         """The penalty at the last optimizer step, under the names of what it is made of."""
-        names = [name for name, weight in (("ewc", self.args.ewc_weight), ("l2_sp", self.args.l2_sp_weight)) if weight]
+        names = [method.switch().removesuffix("_weight") for method in self._penalized]
         return {} if self._value is None else {"+".join(names): self._value}
 
     def release(self) -> None:
-        """Let the model go back to plain training."""
+        """Return the model to plain training."""
         self.penalties, self.decays = [], []
-        if self.mixout is not None:
-            self.mixout.remove()
-            self.mixout = None
-
-
-def build_anchors(args: PCTArguments) -> Anchors:
-    """The anchors of a run."""
-    return Anchors(args)
+        while self._undo:
+            self._undo.pop()()
 
 
 def _local(tensor: Any) -> Tensor:

@@ -6,17 +6,34 @@ model in training, or an ensemble elsewhere. A trainer asks for nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from ..ensembles.adapters import AdapterView, split_owner
-from ..fingerprints import Digest, model_fingerprint
-from ..labels import LabelAlignment, align_labels
-from ..tasks import LoadedModel, accepted_inputs, ask, label_names_of, load_model
-from .losses import IGNORED
+from ...core.decode import JsonObject
+from ...core.labels import LabelAlignment, align_labels
+from ...methods.base import IGNORED
+from ...models.ensembles.shared_backbone import AdapterView
+from ...models.features import FeatureTap, feature_width, last_layer
+from ...models.fingerprints import Digest
+from ...models.identity import model_fingerprint
+from ...models.load import LoadedModel, accepted_inputs, ask, label_names_of, load_model
+from ...models.types import Inputs, Processor
+from .rows import FEATURES, LOGITS
+
+
+class ReferenceAnswer(NamedTuple):
+    """A reference's logits of a batch and, where they are asked for, what goes into its last layer."""
+
+    logits: Tensor
+    features: Tensor | None = None
+
+    def carried(self, name: str) -> dict[str, Tensor]:
+        """The entries of a batch that hold this answer, for the reference of this name."""
+        entries = {LOGITS + name: self.logits}
+        return entries if self.features is None else entries | {FEATURES + name: self.features}
 
 
 class Reference(Protocol):
@@ -24,11 +41,17 @@ class Reference(Protocol):
 
     name: str
     label_names: tuple[str, ...]
-    processor: Any
+    processor: Processor
 
-    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+    def logits(self, inputs: Inputs) -> Tensor:
         """Logits of a batch in the reference's own label order, without a gradient."""
         ...
+
+    def answer(self, inputs: Inputs) -> ReferenceAnswer:
+        """The same logits, with the features they were made of."""
+        ...
+
+    def feature_width(self) -> int: ...
 
     def fingerprint(self) -> str | None:
         """Changes whenever the logits would; `None` when that cannot be known, and nothing is kept on disk."""
@@ -37,21 +60,56 @@ class Reference(Protocol):
     def to(self, device: torch.device) -> Any: ...
 
 
-class ModelReference:
-    """One model that is only asked: it gets no gradients and keeps no activations, and is otherwise left as it is."""
+class _WithFeatures:
+    """Logits and features of one forward, for references that hold a module."""
 
-    def __init__(self, model: nn.Module, label_names: Sequence[str], name: str, processor: Any = None) -> None:
+    model: nn.Module
+
+    def logits(self, inputs: Inputs) -> Tensor:
+        """Each kind of reference runs its module in its own way."""
+        return ask(self.model, inputs)
+
+    def answer(self, inputs: Inputs) -> ReferenceAnswer:
+        with FeatureTap(self.model) as tap:
+            logits = self.logits(inputs)
+            return ReferenceAnswer(logits, tap.take(inputs, logits))
+
+    def feature_width(self) -> int:
+        return feature_width(self.model)
+
+
+class ModelReference(_WithFeatures):
+    """One model that is only asked: it gets no gradients and keeps no activations, and is otherwise left as it is.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> config = BertConfig(vocab_size=9, **sizes)
+        >>> from hf_pct.training import ModelReference
+        >>> old = ModelReference(BertForSequenceClassification(config), ["no", "yes"], name="v1")
+        >>> old.logits({"input_ids": torch.tensor([[1, 2, 3]])}).shape
+        torch.Size([1, 2])
+    """
+
+    def __init__(
+        self, model: nn.Module, label_names: Sequence[str], name: str, processor: Processor | None = None
+    ) -> None:
         self.model = model
         self.label_names, self.name, self.processor = tuple(label_names), name, processor
         self._accepts = accepted_inputs(model)
 
-    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+    def logits(self, inputs: Inputs) -> Tensor:
         if self.model.training:
             self.model.eval()
         with torch.no_grad():
             return ask(self.model, inputs)
 
-    def accepted(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    def head(self, features: Tensor) -> Tensor:
+        """The logits that this model makes of features, its own or another's."""
+        return last_layer(self.model)(features)
+
+    def accepted(self, inputs: Inputs) -> JsonObject:
         """The inputs that this model's forward names; another architecture may have made more of them."""
         return {key: value for key, value in inputs.items() if key in self._accepts}
 
@@ -63,50 +121,52 @@ class ModelReference:
         return self
 
 
-class AdapterReference:
+class AdapterReference(_WithFeatures):
     """The model in training with another of its adapters: the backbone is loaded once for both.
 
     Whatever is asked, its active adapter, its modes and what requires a gradient are as they were found.
     """
 
-    def __init__(self, model: Any, adapter: str, label_names: Sequence[str]) -> None:
+    def __init__(self, model: nn.Module, adapter: str, label_names: Sequence[str]) -> None:
         if adapter not in getattr(model, "peft_config", {}):
-            found = ", ".join(map(repr, getattr(model, "peft_config", {}))) or "none: it is no PEFT model"
+            loaded = ", ".join(map(repr, getattr(model, "peft_config", {}))) or "none: it is no PEFT model"
             raise ValueError(
-                f"old_adapter={adapter!r} is not loaded in the model (adapters: {found}). "
+                f"old_adapter={adapter!r} is not loaded in the model (adapters: {loaded}). "
                 f"Load it first: model.load_adapter(folder, adapter_name={adapter!r})."
             )
         self.model, self.adapter, self.name = model, adapter, f"adapter {adapter!r}"
         self.view = AdapterView(model, adapter)
         self.label_names, self.processor = tuple(label_names), None
 
-    def logits(self, inputs: Mapping[str, Any]) -> Tensor:
+    def logits(self, inputs: Inputs) -> Tensor:
         with torch.no_grad():
             return ask(self.view, inputs)
 
     def fingerprint(self) -> str | None:
         # the adapter in training is left out: it changes from run to run, and old answers do not depend on it
-        digest = Digest().add(self.adapter)
-        for name, tensor in sorted(self.model.state_dict().items()):
-            if split_owner(name, set(self.model.peft_config))[0] in (None, self.adapter):
-                digest.add(name).add(tensor)
-        config = self.model.peft_config[self.adapter]
-        return digest.add(str(config.to_dict())).hex()  # the rank and lora_alpha scale what the weights add
+        known = model_fingerprint(self.view)
+        return known and Digest().add(known).add(str(self.model.peft_config[self.adapter].to_dict())).hex()
 
     def to(self, device: torch.device) -> AdapterReference:
         return self
 
 
 def load_reference(
-    old_model: Any, revision: str | None = None, processor: Any = None, fallback: Any = None
+    old_model: Any,
+    revision: str | None = None,
+    processor: Processor | None = None,
+    fallback: Processor | None = None,
+    label_names: Sequence[str] | None = None,
 ) -> Reference:
-    """A reference from a Hub id, a folder, a `LoadedModel`, a module with a `config`, or a reference as it is.
+    """A reference from a Hub id, a folder (also of an adapter), a `LoadedModel`, a module, or a reference as it is.
 
-    `fallback` is the new model's processor: it stands in for one that was not saved with the old model.
+    `label_names` are for a model that does not say its classes, as a bare timm model. `fallback` is the new
+    model's processor: it stands in for one that was not saved with the old model.
     """
     if isinstance(old_model, nn.Module):
         own = processor or getattr(old_model, "processor", None)  # an ensemble knows how its members read
-        return ModelReference(old_model, label_names_of(old_model), type(old_model).__name__, own)
+        names = tuple(label_names) if label_names is not None else label_names_of(old_model)
+        return ModelReference(old_model, names, type(old_model).__name__, own)
     if hasattr(old_model, "logits") and hasattr(old_model, "fingerprint"):
         return old_model
     if isinstance(old_model, LoadedModel):
@@ -122,7 +182,7 @@ def load_reference(
     return ModelReference(loaded.model, names, loaded.name or "the old model", processor or loaded.processor)
 
 
-def old_versions(newest: Any, earlier: Sequence[Any] | None = None) -> list[Any]:
+def old_versions(newest: Any, earlier: Sequence[object] | None = None) -> list[object]:
     """Old models as a list, the oldest first and the one in service last."""
     chain = list(newest) if isinstance(newest, list | tuple) else [] if newest is None else [newest]
     if earlier and not chain:

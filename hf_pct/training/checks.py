@@ -1,0 +1,86 @@
+"""What a trainer refuses: at the start where that can be known, with the first batch where it cannot."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..flips.metric_names import lower_is_better, needs_old_model
+from ..methods.base import WeightMethod
+from ..methods.registry import methods_of
+from ..models.types import Inputs
+from .arguments import PCTArguments
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def check_single_label(model: nn.Module) -> None:
+    """Refuse a model that does not answer with one class."""
+    kind = getattr(getattr(model, "config", None), "problem_type", None)
+    if kind in ("regression", "multi_label_classification"):
+        raise ValueError(
+            f"The model's problem_type is {kind!r}, expected single-label classification: flips are about one answer."
+        )
+
+
+def check_labels(inputs: Inputs) -> None:
+    """Refuse a batch without labels, and labels that are not one class index per row."""
+    if "labels" not in inputs:
+        raise ValueError(
+            f"The batch has no labels, only {', '.join(inputs)}: expected a column 'label' or 'labels' with the "
+            "index of each row's class. Rename the column, or let the data collator make it."
+        )
+    labels = inputs["labels"]
+    if labels.ndim != 1 or labels.is_floating_point() or labels.is_complex():
+        several = labels.ndim > 1
+        what = "several numbers per row (multi-hot or one-hot)" if several else "numbers that are not whole"
+        fix = "labels.argmax(-1) makes indices of one-hot rows" if several else "convert the column to integers"
+        raise ValueError(
+            f"The labels have shape {tuple(labels.shape)} and type {labels.dtype}, {what}: expected one class index "
+            f"per row, as integers of shape ({len(labels)},). Flips are about one answer per row; {fix}."
+        )
+
+
+def check_references(method: str, weights: Mapping[str, float], named: Mapping[str, object]) -> None:
+    """Refuse a method whose references nobody named."""
+    missing = [name for name in weights if name not in named]
+    if missing:
+        example = ", ".join(f"{name!r}: ..." for name in missing)
+        raise ValueError(
+            f"The method {method} needs the reference {', '.join(map(repr, missing))}: pass references={{{example}}}, "
+            "each with a Hub id, a folder or a module."
+        )
+
+
+def check_anchors(args: PCTArguments, old: Any, deepspeed: bool) -> None:
+    """Refuse to hold weights near an old model that is not there, or where weights are out of reach."""
+    switches = [method.switch() for method in methods_of(WeightMethod).values()]
+    if args.anchored and (old is None or old.reference is None or args.old_adapter):
+        raise ValueError(
+            f"Holding weights near the old model's ({', '.join(switches)}) needs the old model itself: pass "
+            "old_model=, a Hub id, a folder or a module of the same architecture."
+        )
+    if args.anchored and deepspeed:
+        raise ValueError(
+            "DeepSpeed keeps the weights and gradients that it trains to itself, so they cannot be held near the old "
+            f"model's. Use DDP or FSDP2 with {', '.join(switches)}."
+        )
+
+
+def check_metric(args: PCTArguments, has_old: bool) -> None:
+    """Refuse a best model by flips without an old model, and warn when it goes by flips alone."""
+    metric = args.metric_for_best_model
+    if needs_old_model(metric) and not has_old:
+        raise ValueError(
+            f"metric_for_best_model={metric!r} is about an old model, and there is none: pass old_model=, or choose "
+            "'accuracy' or 'loss'."
+        )
+    if lower_is_better(metric) and args.load_best_model_at_end:
+        warnings.warn(
+            f"The best model goes by {metric} alone. A model that starts from the old one flips least before it has "
+            "learnt anything; metric_for_best_model='contract' takes the fewest flips among checkpoints that keep the "
+            "best accuracy of the run, up to contract_margin.",
+            stacklevel=4,
+        )
