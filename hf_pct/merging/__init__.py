@@ -5,36 +5,38 @@ Names are loaded when they are first used, so that the pure tensor rules never w
 
 from typing import TYPE_CHECKING
 
-from .._lazy import lazy_names
+from ..core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from .adapters import merge_lora as merge_lora
-    from .alignment import align_model as align_model
-    from .args import BCWIArguments as BCWIArguments
-    from .curve import Curve as Curve
-    from .fisher import diagonal_fisher as diagonal_fisher
-    from .fisher import save_fisher as save_fisher
-    from .interpolate import uniform_soup as uniform_soup
+    from ..flips.choice.curve import AlphaCurve as AlphaCurve
+    from ..flips.choice.curve import Curve as Curve
+    from ..methods.merges.soup import uniform_soup as uniform_soup
+    from ..models.fisher.diagonal import diagonal_fisher as diagonal_fisher
+    from ..models.fisher.files import save_fisher as save_fisher
+    from .arguments import BCWIArguments as BCWIArguments
+    from .checkpoints.stream import merge_checkpoints as merge_checkpoints
     from .landscape import Plane as Plane
+    from .lora import merge_lora as merge_lora
     from .merger import BCWIMerger as BCWIMerger
+    from .rebasing.alignment import align_model as align_model
     from .selection import Contract as Contract
     from .selection import select_alpha as select_alpha
-    from .streaming import merge_checkpoints as merge_checkpoints
 
 # where each public name lives
 _HOMES = {
-    "merge_lora": "adapters",
-    "align_model": "alignment",
-    "BCWIArguments": "args",
-    "Curve": "curve",
-    "diagonal_fisher": "fisher",
-    "save_fisher": "fisher",
-    "uniform_soup": "interpolate",
+    "merge_lora": "lora",
+    "align_model": "rebasing.alignment",
+    "BCWIArguments": "arguments",
+    "Curve": "..flips.choice.curve",
+    "AlphaCurve": "..flips.choice.curve",
+    "diagonal_fisher": "..models.fisher.diagonal",
+    "save_fisher": "..models.fisher.files",
+    "uniform_soup": "..methods.merges.soup",
     "Plane": "landscape",
     "BCWIMerger": "merger",
     "Contract": "selection",
     "select_alpha": "selection",
-    "merge_checkpoints": "streaming",
+    "merge_checkpoints": "checkpoints.stream",
 }
 
 __all__ = sorted(_HOMES)

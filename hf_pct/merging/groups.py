@@ -1,37 +1,13 @@
-"""Which part of a network an entry belongs to, by its name, so that each part can have its own alpha.
-
-The names cover BERT, RoBERTa, DistilBERT, ViT and timm's convolutional networks: `embeddings` (also a convolutional
-stem), `layers` and `layers.<n>` (blocks or stages, numbered as in the state dict), `head` (pooler and classifier).
-"""
+"""Alpha, the share of the OLD model in a merge: one number, or one for each part of the network."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
+from ..models.heads import parameter_group as parameter_group
+
 Alpha = float | Mapping[str, float]
-
-_LAYER = re.compile(r"(?:^|\.)(?:layers?|blocks?|stages?|h|group)[._]?(\d+)\.")
-_EMBEDDING = re.compile(r"(?:^|\.)(?:\w*embed\w*|stem|conv_stem|conv1|bn1)(?:\.|$)")
-_HEAD = re.compile(
-    r"(?:^|\.)(?:classifier|pre_classifier|pooler|score|head|head_norm|fc|fc_norm|last_linear|conv_head|bn2)(?:\.|$)"
-)
-_OUTPUT = re.compile(r"(?:^|\.)(?:classifier|score|head|fc|last_linear)(?:\.(?:out_proj|fc|l|\d+))?\.(?:weight|bias)$")
-
-
-def parameter_group(name: str) -> str:
-    """`embeddings`, `layers.<n>`, `head` or `other`."""
-    layer = _LAYER.search(name)
-    if layer:
-        return f"layers.{int(layer.group(1))}"
-    if _HEAD.search(name):
-        return "head"
-    return "embeddings" if _EMBEDDING.search(name) else "other"
-
-
-def is_output_entry(name: str) -> bool:
-    """Whether the name is one a classifier gives to its last layer, whose rows are classes."""
-    return _LAYER.search(name) is None and _OUTPUT.search(name) is not None
 
 
 def alpha_of(name: str, alpha: Alpha) -> float:

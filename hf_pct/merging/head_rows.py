@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from hf_pct.merging.heads import head_entries, match_labels
-from hf_pct.tasks import label_names_of
+from ..models.heads import head_entries, match_labels
+from ..models.load import label_names_of
 
 
 class KeepHeadRows(TrainerCallback):
@@ -23,7 +21,14 @@ class KeepHeadRows(TrainerCallback):
         self.old_labels = label_names_of(old_model)
         self.rows: list[tuple[Tensor, Tensor, Tensor]] = []
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: nn.Module = None,
+        **_: object,
+    ) -> None:
         module = getattr(model, "module", model)
         match = match_labels(self.old_labels, label_names_of(module))
         places = dict(module.named_parameters())
@@ -37,6 +42,8 @@ class KeepHeadRows(TrainerCallback):
             for name in names
         ]
 
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         for place, rows, values in self.rows:
             place[rows] = values

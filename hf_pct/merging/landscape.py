@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from hf_pct.merging.interpolate import mismatches, raise_all
-from hf_pct.merging.sweep import softmax
+from ..core.moved import renamed
+from .interpolate import mismatches, raise_all
+from .sweep import softmax
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,13 @@ class Plane:
     """Points are old + x u + y v, with u toward the new model and v, at a right angle to it, toward the target.
 
     Both axes are in units of weight distance, so that distances in the picture are distances between models.
+
+    Example:
+        >>> import torch
+        >>> from hf_pct.merging import Plane
+        >>> old, new, target = ({"weight": torch.tensor(point)} for point in ([0.0, 0.0], [3.0, 0.0], [1.0, 2.0]))
+        >>> Plane.through(old, new, target).corners["target"]
+        (1.0, 2.0)
     """
 
     old: Mapping[str, Tensor]
@@ -78,9 +85,12 @@ class Landscape:
     nfr: np.ndarray
     corners: dict[str, tuple[float, float]]
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
+        """Everything as lists, ready for JSON."""
         arrays = {name: getattr(self, name).tolist() for name in ("x", "y", "loss", "error", "nfr")}
         return {**arrays, "corners": {name: list(point) for name, point in self.corners.items()}}
+
+    as_dict = renamed("as_dict", to_dict)
 
 
 def landscape(

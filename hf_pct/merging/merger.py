@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import datasets
 import numpy as np
@@ -15,22 +15,32 @@ from torch import Tensor, nn
 from transformers import Trainer
 from transformers.trainer import TRAINING_ARGS_NAME
 
-from hf_pct.flips.predictions import Predictions, Provenance
-from hf_pct.flips.report import FlipReport
-from hf_pct.hub.trainer_push import PushUpdateMixin, merger_report, write_merge_record
-from hf_pct.merging.args import BCWIArguments
-from hf_pct.merging.batchnorm import batchnorm_layers, recalibrate
-from hf_pct.merging.curve import Curve
-from hf_pct.merging.fisher import diagonal_fisher, fisher_batches
-from hf_pct.merging.head_rows import KeepHeadRows
-from hf_pct.merging.interpolate import uniform_soup
-from hf_pct.merging.selection import Contract, Selection, select_alpha
-from hf_pct.merging.sides import Model, Sides, as_module, widened
-from hf_pct.merging.soup import greedy_soup
-from hf_pct.merging.sweep import Sweep, ensemble_answers
-from hf_pct.tasks import label_names_of
+from ..core.files import write_text
+from ..core.fingerprints import file_hash
+from ..flips.choice.curve import AlphaCurve
+from ..flips.compare import compare
+from ..flips.report import FlipReport
+from ..flips.tables.predictions import Predictions, Provenance
+from ..hub.trainer_push import PushUpdateMixin, model_origin, new_origin
+from ..methods.merges.soup import greedy_soup, uniform_soup
+from ..models.batchnorm import batchnorm_layers, recalibrate
+from ..models.fingerprints import weights_fingerprint
+from ..models.fisher.diagonal import diagonal_fisher, fisher_batches
+from ..models.load import ask, label_names_of
+from ..models.run import collated, collect, sized
+from .arguments import BCWIArguments
+from .checkpoints.record import FILE_NAME, MergeRecord, Source, versions
+from .head_rows import KeepHeadRows
+from .interpolate import check_members
+from .selection import Contract, Selection, prior_of, select_alpha
+from .sides import MergeSides, Model, as_module, widened
+from .sweep import Sweep, ensemble_answers
+
+if TYPE_CHECKING:
+    from transformers.trainer_utils import TrainOutput
 
 logger = logging.getLogger(__name__)
+Data: TypeAlias = datasets.Dataset | torch.utils.data.Dataset
 
 
 class BCWIMerger(PushUpdateMixin, Trainer):
@@ -39,6 +49,11 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     With `new_models` it merges them with the old one. Without, `train()` fine-tunes a copy of the old model first, as
     the paper does; `new_label_names` gives that copy more classes than the old model has. One live model is evaluated
     at every alpha: its weights are overwritten in place, nothing is loaded or copied per alpha.
+
+    Example:
+        >>> from hf_pct import BCWIArguments, BCWIMerger
+        >>> merger = BCWIMerger("v1", ["v2"], BCWIArguments("merged"), eval_dataset=development)  # doctest: +SKIP
+        >>> merger.merge().alpha  # doctest: +SKIP
     """
 
     # a model's own loss is a mean over its batch: accumulated batches must be averaged by the Trainer
@@ -59,10 +74,11 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         self.old_model = as_module(old_model).eval()
         self.sources = [_name(model) for model in (old_model, *(new_models or ()))]
         news = [as_module(model) for model in new_models or ()]
-        if len(news) > 1 and args.method == "linear":
-            raise ValueError(f"method 'linear' takes one new model, got {len(news)}; average them with method 'soup'")
+        self.source_hashes = [weights_fingerprint(model) for model in (self.old_model, *news)]
+        self.rule = args.rule
+        check_members(self.rule, max(1, len(news)))
         if args.align == "permutation":
-            from hf_pct.merging.alignment import align_model
+            from .rebasing.alignment import align_model
 
             news = [align_model(self.old_model, model) for model in news]
         if news:
@@ -76,32 +92,33 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         self.last_sweep: Sweep | None = None
         self.selection: Selection | None = None
         self.raw_fisher: dict[str, Tensor] | None = None  # the old model's, in its own label space, not yet scaled
-        self._sides: Sides | None = None
+        self._sides: MergeSides | None = None
         if args.keep_old_head:
             self.add_callback(KeepHeadRows(self.old_model))
 
     # ---- the two sides
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: object, **kwargs: object) -> TrainOutput:
         """Fine-tune from the old model; the result is the new side of the merge."""
         if self.new_states:
             raise ValueError("train() starts from the old model, but new_models were given: leave them out to train.")
-        result = super().train(*args, **kwargs)
+        result = super().train(resume_from_checkpoint, *args, **kwargs)
         state = self.accelerator.unwrap_model(self.model).state_dict()
         self.new_states = [{name: value.detach().clone() for name, value in state.items()}]
         self.sources = [self.sources[0], "trained from the old model"]
+        self.source_hashes = [self.source_hashes[0], weights_fingerprint(self.accelerator.unwrap_model(self.model))]
         return result
 
     @property
-    def sides(self) -> Sides:
+    def sides(self) -> MergeSides:
         """Old and new weights, checked; the soup and the Fisher are made on first use."""
         if self._sides is None:
             if not self.new_states:
                 raise ValueError("There is no new model yet: pass new_models, or call train() first.")
-            sides = Sides.of(self.old_model, self.model, self.new_states[0])
+            sides = MergeSides.of(self.old_model, self.model, self.new_states[0])
             if len(self.new_states) > 1:
                 sides.new = self._soup()
-            if self.args.method == "fisher":
+            if self.rule.needs.fisher:
                 self.raw_fisher = self.raw_fisher or self._old_fisher()
                 sides.set_fisher(self.raw_fisher)
             sides.to(self.args.device)
@@ -112,7 +129,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         if not self.args.greedy_soup:
             return uniform_soup(self.new_states)
 
-        def score(state: Any) -> float:
+        def score(state: Mapping[str, Tensor]) -> float:
             self.model.load_state_dict(state)
             logits, labels = self._logits()
             return float((logits.argmax(-1) == labels).mean())
@@ -129,7 +146,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         quiet = self.args.disable_tqdm or not self.is_world_process_zero()
         return diagonal_fisher(old, batches, label=self.args.fisher_label, progress=not quiet, total=len(rows))
 
-    def _some_rows(self, dataset: Any, count: int | None) -> Any:
+    def _some_rows(self, dataset: Data | None, count: int | None) -> Data:
         """A fixed random part of a dataset, with the columns that the model takes."""
         if dataset is None:
             raise ValueError("This needs data: pass train_dataset (or eval_dataset) to BCWIMerger.")
@@ -146,7 +163,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
 
     def set_alpha(self, alpha: float, recalibrated: bool | None = None) -> None:
         """Put the live model at `alpha`; BatchNorm statistics are re-estimated strictly between the ends."""
-        self.sides.write(self.model, alpha)
+        self.sides.write(self.model, alpha, self.rule)
         self.alpha = alpha
         if (self.recalibrates if recalibrated is None else recalibrated) and 0 < alpha < 1:
             rows = self._some_rows(self.train_dataset, self.args.recalibration_samples)
@@ -165,22 +182,31 @@ class BCWIMerger(PushUpdateMixin, Trainer):
             )
         return wanted
 
-    def _logits(self, dataset: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """The live model over the development data, with the Trainer's (distributed) loop."""
-        output = self.evaluation_loop(self.get_eval_dataloader(dataset), "Sweep", prediction_loss_only=False)
-        logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
-        if output.label_ids is None:
-            raise ValueError("The evaluation data has no labels, expected a column 'labels' or 'label'.")
-        return np.asarray(logits), np.asarray(output.label_ids)
+    def _logits(self, dataset: Data | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The live model over the development data, each process its share of it."""
+        chosen = self.eval_dataset[dataset] if isinstance(dataset, str) else dataset
+        rows = sized(self._some_rows(self.eval_dataset if chosen is None else chosen, None))
+        collate = self._get_collator_with_removed_columns(self.data_collator)
+        batches = collated(rows, collate, self.args.eval_batch_size, self._prepare_inputs)
+        self.model.eval()
 
-    def logits_at(self, alpha: float, dataset: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        def answer(inputs: Mapping[str, Any]) -> Tensor:
+            with self.compute_loss_context_manager():
+                return ask(self.model, inputs)
+
+        answers = collect(answer, batches, len(rows), progress=None if self.args.disable_tqdm else "Sweep")
+        if answers.labels is None:
+            raise ValueError("The evaluation data has no labels, expected a column 'labels' or 'label'.")
+        return answers.logits, answers.labels
+
+    def logits_at(self, alpha: float, dataset: Data | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Logits and labels at one alpha."""
         self.set_alpha(alpha)
         return self._logits(dataset)
 
     # ---- the sweep and the choice
 
-    def sweep(self, dataset: Any = None) -> Sweep:
+    def sweep(self, dataset: Data | None = None) -> Sweep:
         """Evaluate every alpha of the grid, and the probability ensemble from both ends' logits at no further cost."""
         logits: dict[float, np.ndarray] = {}
         plain: dict[float, np.ndarray] = {}
@@ -196,9 +222,9 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         old, new = self._without_added(logits[1.0]), logits[0.0]
         answers_at = {a: value.argmax(-1) if value.ndim == 2 else value for a, value in logits.items()}
         old_right = old.argmax(-1) == labels
-        curve = Curve.of(old_right, {a: answer == labels for a, answer in answers_at.items()})
-        ensemble = Curve.of(old_right, {a: ensemble_answers(old, new, a) == labels for a in self.args.grid})
-        plain_curve = Curve.of(old_right, plain) if plain else None
+        curve = AlphaCurve.of(old_right, {a: answer == labels for a, answer in answers_at.items()})
+        ensemble = AlphaCurve.of(old_right, {a: ensemble_answers(old, new, a) == labels for a in self.args.grid})
+        plain_curve = AlphaCurve.of(old_right, plain) if plain else None
         stacked = np.stack([answers_at[float(a)] for a in curve.alphas])
         self.last_sweep = Sweep(curve, ensemble, labels, stacked, old.argmax(-1), plain_curve, self._notes(curve))
         return self.last_sweep
@@ -210,7 +236,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         masked[:, added] = -np.inf
         return masked
 
-    def _notes(self, curve: Curve) -> list[str]:
+    def _notes(self, curve: AlphaCurve) -> list[str]:
         if curve.barrier <= self.args.barrier_limit:
             return []
         note = (
@@ -224,7 +250,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     def select(self, contract: Contract | None = None) -> Selection:
         """Choose an alpha by contract (that of the arguments by default), from the last sweep or a new one."""
         sweep = self.last_sweep or self.sweep()
-        self.selection = select_alpha(sweep.curve, contract or self.args.contract())
+        self.selection = select_alpha(sweep.curve, contract or self.args.contract(), prior_of(self.args.method))
         if not self.selection.kept:
             logger.warning(self.selection.reason)
         return self.selection
@@ -235,7 +261,9 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         self.set_alpha(selection.alpha)
         return selection
 
-    def predictions(self, alpha: float, dataset: Any = None, ids: Sequence[Any] | None = None) -> Predictions:
+    def predictions(
+        self, alpha: float, dataset: Data | None = None, ids: Sequence[str | int] | None = None
+    ) -> Predictions:
         """The model at `alpha` over a dataset as a table: `compare(merger.predictions(1.0), merger.predictions(0.4))`.
 
         At alpha = 1 this is the old model itself, without the classes that it did not have.
@@ -268,11 +296,44 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     # ---- publishing
 
     def make_flip_report(self) -> FlipReport:
-        return merger_report(self)
+        """The flips at the alpha that the model is at, against the old model, on the evaluation data."""
+        alpha = self.alpha
+        if alpha is None:
+            raise ValueError("The model is not at any alpha yet: call merge() or set_alpha() before push_to_hub().")
+        old, new = self.predictions(1.0), self.predictions(alpha)  # the last leaves the model where it was
+        new.provenance = new_origin(self.accelerator.unwrap_model(self.model), new.provenance.settings)
+        old.provenance = model_origin(self.old_model)
+        return compare(old, new)
 
     def write_records(self, folder: Path) -> None:
         """`pct_merge.json` beside the weights: how this model was made."""
-        write_merge_record(self, folder)
+        if self.alpha is None:
+            raise ValueError("The model is not at any alpha yet: call merge() or set_alpha() first.")
+        old, *new = (Source(*pair) for pair in zip(self.sources, self.source_hashes, strict=True))
+        record = MergeRecord(
+            method=self.rule.name,
+            settings=self.rule.settings(),
+            alpha=self.alpha,
+            old=old,
+            new=tuple(new),
+            curve=self.last_sweep.table() if self.last_sweep else None,
+            selection=self.selection.to_dict() if self.selection else None,
+            output={path.name: file_hash(path) for path in sorted(folder.glob("model*.safetensors"))},
+            versions=versions(),
+            weights=weights_fingerprint(self.accelerator.unwrap_model(self.model)),
+            not_replayable=self._not_replayable(),
+        )
+        write_text(folder / FILE_NAME, record.to_json(), overwrite=True)
+
+    def _not_replayable(self) -> str:
+        """Why the files cannot be made again from the sources, byte for byte."""
+        if self.sources[1:] == ["trained from the old model"]:
+            return "its new model was trained in memory and is not kept"
+        if self.args.align:
+            return f"its new model was aligned with the old one ({self.args.align}) before the merge"
+        if self.alpha is not None and 0 < self.alpha < 1 and self.recalibrates:
+            return "its BatchNorm statistics were estimated from data after the merge"
+        return "it was merged in memory; hf-pct merge, and merge_checkpoints, write merges that can be replayed"
 
 
 def _name(model: Model) -> str:

@@ -6,26 +6,32 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from hf_pct.labels import LabelAlignment
-from hf_pct.merging.heads import align_fisher_rows, align_head, head_entries, match_labels
-from hf_pct.merging.interpolate import find_nonfinite, interpolate_into, mismatches, raise_all, scale_fisher
-from hf_pct.tasks import label_names_of
+from ..core.labels import LabelAlignment
+from ..methods.base import MergeRule
+from ..models.heads import align_fisher_rows, align_head, head_entries, match_labels
+from ..models.load import label_names_of
+from .interpolate import find_nonfinite, interpolate_into, mismatches, raise_all, scale_fisher
 
 Model: TypeAlias = str | Path | nn.Module
 
 
 def as_module(model: Model) -> nn.Module:
-    """A module as it is, or one loaded from a folder or Hub id, safetensors only."""
+    """A model, or one loaded from a folder or Hub id, safetensors only; adapters are added to the weights."""
     if isinstance(model, nn.Module):
-        return model
-    from hf_pct.tasks import load_model
+        return plain_weights(model)
+    from ..models.load import load_model
 
-    return load_model(model).model
+    return plain_weights(load_model(model).model)
+
+
+def plain_weights(model: nn.Module) -> nn.Module:
+    """A PEFT model as a plain copy with its adapter in the weights, because averaged factors mean something else."""
+    return copy.deepcopy(model).merge_and_unload() if hasattr(model, "merge_and_unload") else model
 
 
 def widened(old: nn.Module, names: Sequence[str]) -> nn.Module:
@@ -33,7 +39,7 @@ def widened(old: nn.Module, names: Sequence[str]) -> nn.Module:
     match = match_labels(label_names_of(old), names)
     if match.identical:
         return copy.deepcopy(old)
-    config: Any = copy.deepcopy(old.config)
+    config = copy.deepcopy(old.config)
     config.id2label = dict(enumerate(names))
     config.label2id = {name: i for i, name in enumerate(names)}
     if hasattr(config, "label_names"):  # timm's wrapper keeps them a second time, and believes these
@@ -45,7 +51,7 @@ def widened(old: nn.Module, names: Sequence[str]) -> nn.Module:
 
 
 @dataclass
-class Sides:
+class MergeSides:
     """Old and new weights under the new model's names and in its label space."""
 
     old: dict[str, Tensor]
@@ -54,7 +60,7 @@ class Sides:
     fisher: dict[str, Tensor] | None = None
 
     @classmethod
-    def of(cls, old_model: nn.Module, new_model: nn.Module, new_state: Mapping[str, Tensor]) -> Sides:
+    def of(cls, old_model: nn.Module, new_model: nn.Module, new_state: Mapping[str, Tensor]) -> MergeSides:
         """Check everything that can be wrong, then align the old head to the new labels."""
         old_state = old_model.state_dict()
         match = match_labels(label_names_of(old_model), label_names_of(new_model))
@@ -78,6 +84,9 @@ class Sides:
             for name, value in side.items():
                 side[name] = value.to(device)
 
-    def write(self, model: nn.Module, alpha: float) -> None:
+    def write(self, model: nn.Module, alpha: float, rule: MergeRule) -> None:
         """Put the model at `alpha`, in place."""
-        interpolate_into(model.state_dict(), self.old, self.new, alpha, old_fisher=self.fisher)
+        interpolate_into(model.state_dict(), self.old, self.new, alpha, old_fisher=self.fisher, rule=rule)
+
+
+Sides = MergeSides  # its earlier name

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from hf_pct.merging.curve import Curve
+from ..flips.choice.curve import AlphaCurve
 
 
 @dataclass(frozen=True)
@@ -18,15 +17,15 @@ class Sweep:
     indices of the model at `curve.alphas[i]`.
     """
 
-    curve: Curve
-    ensemble: Curve
+    curve: AlphaCurve
+    ensemble: AlphaCurve
     labels: np.ndarray
     answers: np.ndarray
     old_answers: np.ndarray
-    plain: Curve | None = None
+    plain: AlphaCurve | None = None
     notes: list[str] = field(default_factory=list)
 
-    def table(self) -> list[dict[str, Any]]:
+    def table(self) -> list[dict[str, float]]:
         """One dict per alpha, ready for JSON: the merged model, and the ensemble's numbers with their own names."""
         rows = self.curve.table()
         for row, other in zip(rows, self.ensemble.table(), strict=True):
@@ -61,5 +60,5 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return shifted / shifted.sum(-1, keepdims=True)
 
 
-def _percent(row: dict[str, Any], name: str) -> str:
+def _percent(row: dict[str, float], name: str) -> str:
     return f"{100 * row[name]:.2f} [{100 * row[f'{name}_low']:.2f}, {100 * row[f'{name}_high']:.2f}]"

@@ -9,23 +9,31 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor, nn
 
-from hf_pct.merging.interpolate import mismatches, raise_all
-from hf_pct.merging.symmetries import Group, Place, find_groups
+from ..interpolate import mismatches, raise_all
+from .symmetries import Group, Place, find_groups
 
 Numbering = dict[str, np.ndarray]  # unit i of the result is unit numbering[i] of the model that is re-based
 
 
 def align_model(old: nn.Module, new: nn.Module, *, max_rounds: int = 100, seed: int = 0) -> nn.Module:
-    """A copy of `new` that computes the same and lies as near to `old` as renumbering brings it."""
-    config: Any = getattr(new, "config", None)
-    heads = getattr(config, "num_attention_heads", None)
+    """A copy of `new` that computes the same and lies as near to `old` as renumbering brings it.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> config = BertConfig(vocab_size=9, **sizes)
+        >>> from hf_pct.merging import align_model
+        >>> old, new = BertForSequenceClassification(config), BertForSequenceClassification(config)
+        >>> type(align_model(old, new)).__name__
+        'BertForSequenceClassification'
+    """
+    heads = getattr(getattr(new, "config", None), "num_attention_heads", None)
     aligned = copy.deepcopy(new)
     aligned.load_state_dict(align_state(old.state_dict(), new.state_dict(), heads, max_rounds=max_rounds, seed=seed))
     return aligned
@@ -93,9 +101,9 @@ def _improve(
         fits = [fit, value_fit]
     else:
         best, fits = [linear_sum_assignment(fit, maximize=True)[1]], [fit]
-    rows = [np.arange(len(each)) for each in fits]
-    before = sum(each[r, numbering[name]].sum() for each, r, name in zip(fits, rows, names, strict=True))
-    after = sum(each[r, found].sum() for each, r, found in zip(fits, rows, best, strict=True))
+    rows = [np.arange(len(scores)) for scores in fits]
+    before = sum(scores[r, numbering[name]].sum() for scores, r, name in zip(fits, rows, names, strict=True))
+    after = sum(scores[r, order].sum() for scores, r, order in zip(fits, rows, best, strict=True))
     if after <= before + 1e-6 * abs(before) + 1e-9:
         return False
     numbering.update(zip(names, best, strict=True))

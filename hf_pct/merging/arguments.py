@@ -6,22 +6,38 @@ from dataclasses import dataclass, field
 
 from transformers import TrainingArguments
 
-from hf_pct.merging.fisher import LABELS
-from hf_pct.merging.selection import Contract
+from ..flips.metric_names import lower_is_better
+from ..methods.base import MergeRule
+from ..methods.settings import settings_of
+from ..models.fisher.diagonal import LABELS
+from .interpolate import as_rule, merge_rules
+from .selection import Contract
 
-METHODS = ("linear", "soup", "fisher")
-LINEAR_ALPHAS = tuple(i / 10 for i in range(11))
-# the paper's grid: a Fisher with mean 1 leaves most weights below 1, so that what happens, happens near alpha = 1
-FISHER_ALPHAS = (*(i / 10 for i in range(9)), 0.85, 0.9, 0.92, 0.94, 0.96, 0.98, 1.0)
+
+def _with_rule_settings(cls: type) -> type:
+    """A field for each setting that a merge rule declares."""
+    for rule in merge_rules().values():
+        for entry in settings_of(rule):
+            cls.__annotations__[entry.name] = entry.type
+            setattr(cls, entry.name, field(default=entry.default, metadata={"help": entry.help}))
+    return cls
 
 
 @dataclass
+@_with_rule_settings
 class BCWIArguments(TrainingArguments):
-    """`TrainingArguments` plus how to merge, which alphas to try, and the contract that chooses among them."""
+    """`TrainingArguments` plus how to merge, which alphas to try, and the contract that chooses among them.
+
+    Example:
+        >>> from hf_pct import BCWIArguments
+        >>> args = BCWIArguments("merged", method="linear", alphas=[0.0, 0.25, 0.5, 1.0], max_nfr=0.01)
+        >>> args.max_nfr, args.num_train_epochs
+        (0.01, 3.0)
+    """
 
     method: str = field(
         default="linear",
-        metadata={"help": "linear: one new model. soup: the mean of several. fisher: weights kept as they matter."},
+        metadata={"help": " ".join(f"{name}: {rule.summary()}" for name, rule in merge_rules().items())},
     )
     alphas: list[float] | None = field(
         default=None, metadata={"help": "Shares of the old model to try; the paper's grid by default."}
@@ -47,12 +63,22 @@ class BCWIArguments(TrainingArguments):
     barrier_limit: float = field(
         default=0.03, metadata={"help": "Warn when accuracy midway falls this far below the line between both ends."}
     )
-    margin: float = field(default=0.0, metadata={"help": "Accuracy that may be lost against the new model."})
+    margin: float | None = field(
+        default=None,
+        metadata={"help": "Accuracy that may be lost against the new model; 0 unless max_nfr is the only condition."},
+    )
     target_accuracy: float | None = field(
         default=None, metadata={"help": "Lower end of a target model's accuracy interval: the yardstick instead."}
     )
     test_confidence: float | None = field(
         default=None, metadata={"help": "Ask for a paired test at this level instead of the measured accuracy."}
+    )
+    risk: float | None = field(
+        default=0.5,
+        metadata={
+            "help": "Chance of losing more than the margin that the choice may take, by a curve fitted to the rows; "
+            "none: compare what was measured, noise and all."
+        },
     )
     max_nfr: float | None = field(default=None, metadata={"help": "Flips allowed; the most accurate alpha is taken."})
     certify: bool = field(default=False, metadata={"help": "Search on half of the rows, prove on the other half."})
@@ -60,8 +86,10 @@ class BCWIArguments(TrainingArguments):
 
     def __post_init__(self) -> None:
         problems = []
-        if self.method not in METHODS:
-            problems.append(f"method is {self.method!r}, expected one of {', '.join(METHODS)}")
+        try:
+            self.rule  # noqa: B018, built to have its settings checked
+        except ValueError as error:
+            problems.append(str(error))
         if self.fisher_label not in LABELS:
             problems.append(f"fisher_label is {self.fisher_label!r}, expected one of {', '.join(LABELS)}")
         if self.align not in (None, "permutation"):
@@ -75,12 +103,19 @@ class BCWIArguments(TrainingArguments):
             problems.append(str(error))
         if problems:
             raise ValueError("These merging arguments cannot be used:\n  " + "\n  ".join(problems))
+        if getattr(self, "greater_is_better", None) is None and lower_is_better(self.metric_for_best_model):
+            self.greater_is_better = False  # Trainer would take the most negative flips for the best
         super().__post_init__()
+
+    @property
+    def rule(self) -> MergeRule:
+        """The merge rule with its settings."""
+        return as_rule(self.method, self)
 
     @property
     def grid(self) -> tuple[float, ...]:
         """The alphas of a sweep, with both ends, which every report needs."""
-        chosen = self.alphas or (FISHER_ALPHAS if self.method == "fisher" else LINEAR_ALPHAS)
+        chosen = self.alphas or self.rule.alphas
         return tuple(sorted({0.0, 1.0, *map(float, chosen)}))
 
     def contract(self) -> Contract:
@@ -88,6 +123,7 @@ class BCWIArguments(TrainingArguments):
             margin=self.margin,
             target_accuracy=self.target_accuracy,
             confidence=self.test_confidence,
+            risk=self.risk,
             max_nfr=self.max_nfr,
             certify=self.certify,
             delta=self.delta,

@@ -7,21 +7,22 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 import torch
 import xxhash
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from hf_pct.labels import LabelAlignment
-from hf_pct.merging.checkpoints import Checkpoint, compare_checkpoints, open_all
-from hf_pct.merging.groups import Alpha, alpha_of, check_alpha
-from hf_pct.merging.heads import align_fisher_rows, align_rows, head_entries
-from hf_pct.merging.interpolate import mean_tensor, merge_tensor, not_mergeable, raise_all, working
-from hf_pct.merging.outputs import output_problems, whole_folder
-from hf_pct.merging.record import FILE_NAME, MergeRecord, Source, versions
-from hf_pct.merging.weight_files import (
+from ...core.files import check_output_folder, output_problems, whole_folder
+from ...core.labels import LabelAlignment
+from ...core.model_folder import links_outside
+from ...methods.base import MergeRule, TensorPair
+from ...methods.merges.tensors import mean_tensor, merge_pair, working
+from ...models.heads import align_fisher_rows, align_rows, head_entries
+from ..groups import Alpha, alpha_of, check_alpha
+from ..interpolate import as_rule, check_members, not_mergeable, raise_all
+from .folders import Checkpoint, compare_checkpoints, open_all
+from .read import (
     CHUNK_BYTES,
     DTYPES,
     Entry,
@@ -32,8 +33,8 @@ from hf_pct.merging.weight_files import (
     read_weight_file,
     write_all,
 )
+from .record import FILE_NAME, CurveTable, MergeRecord, Settings, Source, versions
 
-METHODS = ("linear", "soup", "fisher")
 HEADING = "These checkpoints cannot be merged"
 
 
@@ -43,29 +44,40 @@ def merge_checkpoints(
     output_dir: str | Path,
     *,
     alpha: Alpha,
-    method: str = "linear",
+    method: str | MergeRule = "linear",
     fisher: str | Path | None = None,
-    curve: list[dict[str, Any]] | None = None,
-    selection: dict[str, Any] | None = None,
+    curve: CurveTable | None = None,
+    selection: Settings | None = None,
     progress: bool = False,
 ) -> MergeRecord:
     """Write `output_dir`: the new model's folder with merged weights, and `pct_merge.json` with how it was made.
 
     The output has the new model's files, shards and headers, so that alpha = 0 gives its very bytes. Nothing appears
     under the final name until everything is written: a full disk or an interrupt leaves no half a model.
+
+    Example:
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2)
+        >>> config = BertConfig(vocab_size=9, **sizes)
+        >>> from hf_pct.merging import merge_checkpoints
+        >>> for name in ("v1", "v2"):
+        ...     BertForSequenceClassification(config).save_pretrained(name)
+        ...
+        >>> merge_checkpoints("v1", "v2", "merged", alpha=0.3).alpha
+        0.3
     """
     folders = [new] if isinstance(new, str | Path) else list(new)
     check_alpha(alpha)
-    check_method(method, len(folders), fisher is not None)
+    rule = check_method(method, len(folders), fisher is not None)
     target = Path(output_dir)
     old_checkpoint, new_checkpoints, problems = open_all(old, folders)
-    fisher_entries, found = _open_fisher(fisher)
+    fisher_entries, fisher_problems = _open_fisher(fisher)
     needed = sum(entry.bytes for checkpoint in new_checkpoints[:1] for entry in checkpoint.entries.values())
-    problems += found + output_problems(target, needed)
+    problems += fisher_problems
     if old_checkpoint is None or len(new_checkpoints) < len(folders):
-        raise not_mergeable(problems, HEADING)
-    match, found = compare_checkpoints(old_checkpoint, new_checkpoints[0])
-    problems += found
+        raise not_mergeable(problems + output_problems(target, needed), HEADING)
+    match, differences = compare_checkpoints(old_checkpoint, new_checkpoints[0])
+    problems += differences + links_outside(new_checkpoints[0].folder, new_checkpoints[0].side_files())
     for other in new_checkpoints[1:]:
         problems += compare_checkpoints(new_checkpoints[0], other)[1]
         if other.label_names != new_checkpoints[0].label_names:
@@ -74,12 +86,14 @@ def merge_checkpoints(
         weight = old_checkpoint.entries.get(name)
         if weight is None or weight.shape != entry.shape:
             problems.append(f"{fisher}: {name} of shape {entry.shape} is no weight of {old_checkpoint.folder}")
-    raise_all(problems, HEADING)
-    merge = _Merge(old_checkpoint, new_checkpoints, fisher_entries, match, alpha)
+    raise_all(problems and problems + output_problems(target, needed), HEADING)
+    check_output_folder(target, needed)
+    merge = _Merge(old_checkpoint, new_checkpoints, fisher_entries, match, alpha, rule)
     with whole_folder(target) as partial:
         merge.write(partial, progress)
         record = MergeRecord(
-            method=method,
+            method=rule.name,
+            settings=rule.settings(),
             alpha=dict(alpha) if isinstance(alpha, dict) else alpha,  # type: ignore[arg-type]
             old=Source(str(old), merge.hashes[0].hexdigest()),
             new=tuple(Source(str(f), h.hexdigest()) for f, h in zip(folders, merge.hashes[1:], strict=False)),
@@ -89,24 +103,22 @@ def merge_checkpoints(
             selection=selection,
             output=merge.output,
             versions=versions(),
+            weights=merge.merged.hexdigest(),
         )
         (partial / FILE_NAME).write_text(record.to_json(), encoding="utf-8")
     return record
 
 
-def check_method(method: str, members: int, has_fisher: bool) -> None:
-    """Refuse a method that does not fit what was given."""
-    if method not in METHODS:
-        raise ValueError(f"method is {method!r}, expected one of {', '.join(METHODS)}")
-    if members == 0:
-        raise ValueError("no new model was given, expected at least one")
-    if method == "linear" and members > 1:
-        raise ValueError(f"method 'linear' takes one new model, got {members}; average them with method 'soup'")
-    if (method == "fisher") != has_fisher:
+def check_method(method: str | MergeRule, members: int, has_fisher: bool) -> MergeRule:
+    """The merge rule, if it fits what was given."""
+    rule = as_rule(method)
+    check_members(rule, members)
+    if rule.needs.fisher != has_fisher:
         raise ValueError(
-            f"method is {method!r} and a Fisher was {'given' if has_fisher else 'not given'}: method 'fisher' needs "
-            "the old model's Fisher, and no other method uses one"
+            f"method is {rule.name!r} and a Fisher was {'given' if has_fisher else 'not given'}: method 'fisher' "
+            "needs the old model's Fisher, and a method that does not need one takes none"
         )
+    return rule
 
 
 class _Merge:
@@ -119,11 +131,13 @@ class _Merge:
         fisher: dict[str, Entry],
         match: LabelAlignment | None,
         alpha: Alpha,
+        rule: MergeRule,
     ) -> None:
         self.sides = [old.entries, *(member.entries for member in new), fisher]
-        self.new, self.match, self.alpha = new, match, alpha
+        self.new, self.match, self.alpha, self.rule = new, match, alpha, rule
         self.heads = set(head_entries(old.shapes, new[0].shapes, match)) if match else set()
         self.hashes = [WeightsHash() for _ in self.sides]
+        self.merged = WeightsHash()
         self.buffer = torch.empty(CHUNK_BYTES, dtype=torch.uint8)
         self.output: dict[str, str] = {}
         self.bad: list[str] = []
@@ -149,6 +163,7 @@ class _Merge:
                         coming = next(ahead, None)
                         data = self._merged(entry.name, parts)
                         digest.update(memoryview(data.numpy()))
+                        self.merged.add(entry.name, entry.dtype, entry.shape, data.numpy())
                         write_all(stream, data)
                         bar.update(len(data))
                         del parts, data  # they lie in what is forgotten
@@ -166,11 +181,14 @@ class _Merge:
     def _plan(self, source: WeightFile) -> Iterator[tuple[Entry, int, int]]:
         """(entry, offset, length) in the order of the bytes; a head in another label space is small and goes whole."""
         for entry in source.entries:
-            if entry.name in self.heads or not entry.bytes:
+            if self._goes_whole(entry.name) or not entry.bytes:
                 yield entry, 0, entry.bytes
             else:
                 for offset, length in pieces(entry.bytes):
                     yield entry, offset, length
+
+    def _goes_whole(self, name: str) -> bool:
+        return name in self.heads or not self.rule.elementwise
 
     def _read(self, files: Files, entry: Entry, offset: int, length: int) -> list[Tensor]:
         """The same piece of every input that has the entry, hashed, which also brings it from the disk."""
@@ -179,15 +197,19 @@ class _Merge:
             source = side.get(entry.name)
             if source is None:  # no Fisher for this entry
                 continue
-            if entry.name in self.heads or not length:
+            if self._goes_whole(entry.name) or not length:
                 whole = files.read(source)
-                digest.update(source, whole.reshape(-1).view(torch.uint8))
+                self._hash(digest, source, whole)
                 parts.append(whole)
                 continue
             piece = files.typed(source, *_same_piece(source, entry, offset, length))
-            digest.update(source, piece.view(torch.uint8))
+            self._hash(digest, source, piece)
             parts.append(piece)
         return parts
+
+    @staticmethod
+    def _hash(digest: WeightsHash, source: Entry, piece: Tensor) -> None:
+        digest.add(source.name, source.dtype, source.shape, piece.reshape(-1).view(torch.uint8).numpy())
 
     def _merged(self, name: str, parts: list[Tensor]) -> Tensor:
         """The merged bytes of one piece."""
@@ -203,13 +225,10 @@ class _Merge:
 
     def _combine(self, new: list[Tensor], old: Tensor, fisher: Tensor | None, alpha: float) -> Tensor:
         start = new[0] if len(new) == 1 else mean_tensor(new)
-        if alpha == 0.0 or (alpha < 1.0 and not start.is_floating_point()):
-            return start
-        if alpha == 1.0:
-            return old
-        if fisher is None and start.dtype == torch.float32:
-            return torch.lerp(start, old, alpha, out=self.buffer.view(torch.float32)[: start.numel()].view_as(start))
-        return merge_tensor(old, start, alpha, fisher)
+        out = None
+        if start.dtype == torch.float32 and start.numel() * 4 <= CHUNK_BYTES:
+            out = self.buffer.view(torch.float32)[: start.numel()].view_as(start)
+        return merge_pair(self.rule, TensorPair(old, start, fisher, out=out), alpha)
 
     def _check_finite(self, name: str, merged: Tensor) -> None:
         """One look at the result covers every input that went into it: NaN and infinity survive interpolation."""

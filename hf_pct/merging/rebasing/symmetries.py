@@ -146,8 +146,8 @@ def _resnet_groups(state: Mapping[str, Tensor]) -> list[Group]:
 
 
 def _blocks(state: Mapping[str, Tensor], root: str) -> list[str]:
-    found = {match.group(0) for name in state if (match := re.match(rf"{re.escape(root)}layer(\d)\.(\d+)", name))}
-    return sorted(found, key=lambda block: [int(part) for part in re.findall(r"\d+", block.removeprefix(root))])
+    blocks = {match.group(0) for name in state if (match := re.match(rf"{re.escape(root)}layer(\d)\.(\d+)", name))}
+    return sorted(blocks, key=lambda block: [int(part) for part in re.findall(r"\d+", block.removeprefix(root))])
 
 
 def _checked(groups: list[Group], state: Mapping[str, Tensor]) -> list[Group]:

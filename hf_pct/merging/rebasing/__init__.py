@@ -1,0 +1,1 @@
+"""Renumbering a model's units so that it lies closest to another one."""
