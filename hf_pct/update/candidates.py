@@ -1,0 +1,130 @@
+"""Candidates: trained folders with their answers along alpha on the development rows, measured once and kept."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from ..core.files import write_whole
+from ..flips.choice.choose import Candidate, choose
+from ..flips.choice.contract import Contract
+from ..flips.choice.curve import AlphaCurve
+from ..flips.choice.prior import LINEAR, WARPED
+from ..flips.tables.predictions import Predictions
+from ..merging.arguments import BCWIArguments
+from ..merging.merger import BCWIMerger
+from ..models.data import Rows
+from ..models.fingerprints import Digest
+from ..models.load.inputs import Collator
+from ..policies.fusion import Fusion
+from .planning.recipes import Recipe
+from .processes import agreed, is_main, wait
+from .training import Workshop
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One candidate: its recipes and folders (several are a soup), and its rows along alpha.
+
+    With a `policy`, answers are decided between the old model's and those of the first folder, and alpha is how much
+    the old model counts: `fusion` holds the fitted numbers, `bayes` the ratio of costs at every alpha.
+    """
+
+    name: str
+    recipes: tuple[Recipe, ...]
+    folders: tuple[Path, ...]
+    curve: AlphaCurve
+    mergeable: bool
+    policy: str = ""
+    fusion: Fusion | None = None
+
+    @property
+    def plain(self) -> bool:
+        return self.recipes[0].plain and not self.policy
+
+    def candidate(self, rows: np.ndarray | None = None) -> Candidate:
+        curve = self.curve if rows is None else self.curve.rows(rows)
+        return Candidate(self.name, curve, self.plain, WARPED if self.policy else LINEAR)
+
+
+def family_name(recipes: Sequence[Recipe]) -> str:
+    return recipes[0].family if len(recipes) == 1 else f"soup of {len(recipes)} {recipes[0].family}"
+
+
+def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows) -> Measured:
+    """Answers of a candidate at every alpha on these rows, from its folder when they are there."""
+    folders = tuple(workshop.place(recipe) for recipe in recipes)
+    mergeable = recipes[0].start == "old"
+    members = "" if len(folders) == 1 else "-" + Digest().add([folder.name for folder in folders]).hex()[:8]
+    path = folders[0] / f"answers-{rows.fingerprint[:12]}-{len(recipes)}{members}.parquet"
+    if not agreed(path.is_file()):
+        curve = _sweep(workshop, recipes, rows) if mergeable else _unmerged(workshop, folders[0], rows)
+        if is_main():
+            _save(path, curve)
+        wait()
+    return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable)
+
+
+def make_merger(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, scratch: str) -> BCWIMerger:
+    """The merge of a candidate with the old model; several folders are averaged first."""
+    loaded = workshop.loaded(recipes[0])
+    return BCWIMerger(
+        workshop.old_folder,
+        [str(workshop.place(recipe)) for recipe in recipes],
+        BCWIArguments(
+            output_dir=scratch, method="soup" if len(recipes) > 1 else "linear", remove_unused_columns=False,
+            use_cpu=not torch.cuda.is_available(), disable_tqdm=True, report_to="none",
+            per_device_eval_batch_size=64,
+        ),
+        train_dataset=workshop.prepared(loaded, workshop.data.train),
+        eval_dataset=workshop.prepared(loaded, rows),
+        data_collator=Collator(loaded),
+    )  # fmt: skip
+
+
+def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows) -> AlphaCurve:
+    with tempfile.TemporaryDirectory() as scratch:
+        return make_merger(workshop, recipes, rows, scratch).sweep().curve
+
+
+def _unmerged(workshop: Workshop, folder: Path, rows: Rows) -> AlphaCurve:
+    """A candidate of another architecture: alpha 0 alone."""
+    tables = (workshop.old_answers(rows), workshop.answers(str(folder), rows))
+    old, new = (right_rows(table, rows) for table in tables)
+    return AlphaCurve.of(old, {0.0: new})
+
+
+def right_rows(table: Predictions, rows: Rows) -> np.ndarray:
+    """Which of the rows a table answers as they are labelled."""
+    return np.array([str(answer) == label for answer, label in zip(table.predictions, rows.labels, strict=True)])
+
+
+def _save(path: Path, curve: AlphaCurve) -> None:
+    columns = {"old": curve.old_correct}
+    columns |= {f"alpha_{alpha:g}": rows for alpha, rows in zip(curve.alphas, curve.correct, strict=True)}
+    with write_whole(path, overwrite=True) as partial:
+        pq.write_table(pa.table(columns), partial)
+
+
+def _load(path: Path) -> AlphaCurve:
+    table = pq.read_table(path)
+    columns = {name: np.array(table[name].to_pylist(), bool) for name in table.column_names}
+    right = {float(name.removeprefix("alpha_")): rows for name, rows in columns.items() if name != "old"}
+    return AlphaCurve.of(columns["old"], right)
+
+
+def is_dominated(name: str, candidates: Sequence[Candidate], contract: Contract) -> bool:
+    """Whether another candidate is expected to have fewer flips and lose less at every alpha of this one."""
+    points = choose(candidates, contract).points
+    own = [point for point in points if point.candidate == name and point.alpha < 1]
+    others = [point for point in points if point.candidate != name and point.alpha < 1]
+    return bool(others) and all(
+        any(o.expected_nfr < p.expected_nfr and o.expected_loss < p.expected_loss for o in others) for p in own
+    )

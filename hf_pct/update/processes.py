@@ -1,0 +1,29 @@
+"""One run on several processes: who writes, who waits, and one answer for all."""
+
+from __future__ import annotations
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import broadcast_object_list
+
+
+def _state() -> PartialState:
+    """The processes of this run. Without a GPU that must be said, or each of them believes to be alone."""
+    return PartialState(cpu=not torch.cuda.is_available())
+
+
+def is_main() -> bool:
+    """Whether this process writes files; the only one does when there is no other."""
+    return _state().is_main_process
+
+
+def wait() -> None:
+    """Until every process has come here."""
+    _state().wait_for_everyone()
+
+
+def agreed(value: bool) -> bool:
+    """The first process's value, in all of them: what they find on disk may differ by a moment."""
+    if _state().num_processes == 1:
+        return value
+    return bool(broadcast_object_list([value])[0])

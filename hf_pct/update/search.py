@@ -1,0 +1,154 @@
+"""The search: train and measure in the plan's order, drop what is behind, rank strengths by short trainings.
+
+Only the rows that the search may see decide what is dropped or ranked, so that a certificate on the others is honest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..flips.choice.certify import split_rows
+from ..flips.choice.choose import Candidate, choose
+from ..flips.choice.contract import Contract
+from .candidates import Measured, is_dominated, measure
+from .planning.plan import Plan
+from .planning.recipes import CANDIDATE, Recipe
+from .planning.schedule import Sweep, short
+from .processes import is_main
+from .progress import Progress
+from .training import Workshop
+
+Announce = Callable[[str], None] | None
+
+
+@dataclass
+class Search:
+    """One search: `measured` are the candidates by name, `dropped` what was not trained and why, `ranked` the short
+    trainings of each sweep, best first."""
+
+    workshop: Workshop
+    plan: Plan
+    announce: Announce = None
+    show_progress: bool = True
+    measured: dict[str, Measured] = field(default_factory=dict)
+    dropped: dict[str, str] = field(default_factory=dict)
+    ranked: dict[str, list[str]] = field(default_factory=dict)
+
+    def run(self) -> list[Measured]:
+        """All candidates that were measured."""
+        self.left = self.plan.trainings
+        self.progress = Progress(self.plan.length, self._steps(), self.show_progress and is_main())
+        self._families: dict[str, list[Recipe]] = {}
+        self._lighter: dict[str, str] = {}
+        try:
+            for recipe in self.plan.recipes:
+                self._try(recipe)
+            for sweep in self.plan.sweeps:
+                for recipe in self._finalists(sweep):
+                    self._try(recipe)
+        finally:
+            self.progress.close()
+        return list(self.measured.values())
+
+    def _steps(self) -> int:
+        """Steps of one plain training."""
+        arguments = self.workshop.arguments(self.plan.recipes[0], self.workshop.folder)
+        batch = arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
+        per_epoch = -(-len(self.workshop.data.train) // max(batch, 1))
+        return arguments.max_steps if arguments.max_steps > 0 else round(arguments.num_train_epochs * per_epoch)
+
+    def seen(self) -> list[Candidate]:
+        """The candidates so far, on the rows that the search may see."""
+        return [candidate.candidate(self.search_rows) for candidate in self.measured.values()]
+
+    @property
+    def search_rows(self) -> np.ndarray | None:
+        """The development rows that decide what is dropped or ranked: all, unless some must prove."""
+        contract = self.plan.contract
+        return split_rows(len(self.workshop.data.dev), contract)[0] if contract.certify else None
+
+    # ---- one training
+
+    def _try(self, recipe: Recipe) -> None:
+        reason = self._behind(recipe)
+        if reason:
+            self.dropped[recipe.name] = reason
+            self.left -= 1
+            self.progress.skip(recipe.length)
+            self._say(f"{recipe.name}: not trained, {reason}")
+            return
+        self._train(recipe)
+        if recipe.role != CANDIDATE:
+            return
+        members = self._families.setdefault(recipe.family, [])
+        members.append(recipe)
+        dev = self.workshop.data.dev
+        self.measured[recipe.family] = measure(self.workshop, members, dev)
+        self._lighter[recipe.sweep] = self.measured[recipe.family].name
+        if len(members) == 2:  # the first of them stays a candidate beside the soup
+            self.measured[f"{recipe.family}, one"] = measure(self.workshop, members[:1], dev)
+        self._say_measured(self.measured[recipe.family])
+
+    def _behind(self, recipe: Recipe) -> str:
+        """Why a training is not worth its cost: what it would be added to, or its lighter strength, is dominated."""
+        seen, contract = self.seen(), self.plan.contract
+        if contract.yardstick not in self.measured:  # not measured yet, or none is named
+            contract = replace(contract, yardstick=None)
+        current = self.measured.get(recipe.family)
+        if current and len(seen) > 1 and is_dominated(current.name, seen, contract):
+            return f"{current.name} is behind others at every alpha on the search rows"
+        last = self._lighter.get(recipe.sweep) if recipe.sweep else None
+        if last and len(seen) > 1 and is_dominated(last, seen, contract):
+            return f"{last}, a lighter strength, is behind others at every alpha on the search rows"
+        return ""
+
+    def _train(self, recipe: Recipe) -> None:
+        self.left -= 1
+        self.progress.now(recipe.name, self.left)
+        self.workshop.train(recipe, self.progress.begin(recipe.length))
+        self.progress.end()
+
+    # ---- strengths
+
+    def _finalists(self, sweep: Sweep) -> list[Recipe]:
+        """Successive halving: the strengths that are worth a whole training, lightest first."""
+        strengths = list(sweep.recipes)
+        for rung, following in zip(sweep.rungs, sweep.rungs[1:], strict=False):
+            measured = []
+            for recipe in strengths:
+                self._train(short(recipe, rung.length))
+                measured.append(measure(self.workshop, [short(recipe, rung.length)], self.workshop.data.dev))
+            order = rank(measured, self.plan.contract, self.search_rows)
+            self.ranked[f"{sweep.method}, {rung.length:.0%} of the length"] = [measured[i].name for i in order]
+            strengths = [strengths[i] for i in sorted(order[: following.count])]
+            self._say(f"{sweep.method}: {', '.join(recipe.name for recipe in strengths)} of {len(measured)} go on")
+        return strengths
+
+    # ---- what is shown
+
+    def _say_measured(self, candidate: Measured) -> None:
+        curve = candidate.curve
+        self._say(
+            f"{candidate.name}: accuracy {100 * curve.accuracy[0]:.2f} %, NFR {100 * curve.nfr[0]:.2f} % on "
+            f"{curve.total} development rows"
+        )
+
+    def _say(self, line: str) -> None:
+        if self.announce:
+            self.announce(line)
+
+
+def rank(measured: Sequence[Measured], contract: Contract, rows: np.ndarray | None = None) -> list[int]:
+    """Places of short trainings, best first: fewest flips within the contract against the most accurate of them."""
+    listed = [replace(entry.candidate(rows), plain=True) for entry in measured]
+    choice = choose(listed, replace(contract, yardstick=None, certify=False))
+    worth = []
+    for entry in listed:
+        points = [point for point in choice.points if point.candidate == entry.name and point.alpha < 1]
+        kept = [point for point in points if point.allowed]
+        by_flips = [(0, point.expected_nfr, point.expected_loss) for point in kept]
+        worth.append(min(by_flips or [(1, point.risk, point.expected_nfr) for point in points]))
+    return sorted(range(len(listed)), key=lambda place: worth[place])
