@@ -4,47 +4,45 @@ Only files that a reader of the model needs are taken: an output folder also hol
 arguments and whatever else was left there.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from fnmatch import fnmatch
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .names import public_name
+from ..core.decode import JsonObject, load_json
+from ..core.model_folder import CONFIG_FILES, PROCESSOR_FILES, links_outside, matches
+from ..flips.render.public import public_value
+from ..models.types import SavesItself
+from .client.names import public_name
+from .records import public_source
 from .timm_format import is_timm_config, write_raw_timm, write_timm
 
+if TYPE_CHECKING:
+    from torch import nn
+
+
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "adapter_model.safetensors")
-MODEL_FILES = (
-    *WEIGHTS,
-    "config.json",
-    "adapter_config.json",
-    "tokenizer*.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "*.spm",
-    "*sentencepiece*.model",
-    "spiece.model",
-    "preprocessor_config.json",
-    "processor_config.json",
-)
-RECORDS = ("pct_config.json", "pct_merge.json")
+MODEL_FILES = (*WEIGHTS, *CONFIG_FILES, "adapter_config.json", *PROCESSOR_FILES)
+RECORDS = ("pct_config.json", "pct_merge.json", "pct_update.json")
 # of another model once these files are up: what a commit takes away with it
 _PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", "adapter_model.bin", "tf_model.h5", "*.msgpack")
+SETTINGS = ("*config.json", *RECORDS)
+_WHERE_IT_LAY = ("_name_or_path", "name_or_path", "tokenizer_file", "special_tokens_map_file", "vocab_file")
+_DATA_KEYS = ("id2label", "label2id", "label_names", "added_tokens_decoder")
 STALE = (*MODEL_FILES, *_PICKLED, *RECORDS)
 
 
 def gather(
-    model: Any,
+    model: str | os.PathLike | nn.Module,
     target: Path,
     *,
-    processor: Any = None,
+    processor: str | os.PathLike | SavesItself | None = None,
     label_names: Sequence[str] | None = None,
-    model_args: Mapping[str, Any] | None = None,
+    model_args: JsonObject | None = None,
 ) -> Path:
     """Fill the empty folder `target` with the model: a folder, a transformers or PEFT model, or a timm model."""
     if isinstance(model, str | os.PathLike):
@@ -59,6 +57,7 @@ def gather(
         raise ValueError(
             f"{type(model).__name__} cannot be published. Expected a folder, a transformers model or a timm model."
         )
+    _publish_config(target / "config.json")
     if processor is not None and not is_timm_config(read_json(target, "config.json")):
         _add_processor(processor, target)  # timm's transform is in config.json and has no file of its own
     problems = _problems(target)
@@ -68,15 +67,12 @@ def gather(
     return target
 
 
-def read_json(folder: Path, name: str) -> dict[str, Any]:
+def read_json(folder: Path, name: str) -> JsonObject:
     """A JSON object in a folder; empty when the file is not there."""
     path = folder / name
     if not path.is_file():
         return {}
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is not JSON: {error}") from error
+    values = load_json(path, "a JSON object")
     if not isinstance(values, dict):
         raise ValueError(f"{path} holds {type(values).__name__}, expected a JSON object.")
     return values
@@ -84,7 +80,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 def is_stale(path: str, uploaded: Sequence[str]) -> bool:
     """Whether a file of the repository would be left from another model: one that readers of a model look for."""
-    return path not in uploaded and "/" not in path and _matches(path, STALE)
+    return path not in uploaded and "/" not in path and matches(path, STALE)
 
 
 def _from_folder(folder: Path, target: Path) -> None:
@@ -94,21 +90,57 @@ def _from_folder(folder: Path, target: Path) -> None:
     timm = is_timm_config(read_json(folder, "config.json")) and any(folder.glob("model*.safetensors"))
     if timm:
         write_timm(folder, target)
-        wanted = [path for path in wanted if not _matches(path.name, (*WEIGHTS, "config.json"))]
+        wanted = [path for path in wanted if not matches(path.name, (*WEIGHTS, "config.json"))]
+    problems = links_outside(folder, (path for path in folder.iterdir() if _is_wanted(path.name)))
+    if problems:
+        raise ValueError(f"{folder} cannot be published:\n  " + "\n  ".join(problems))
     for path in wanted:
-        if path.name == "pct_merge.json":
-            _write_public_record(path, target / path.name)
-        else:
-            _link(path, target / path.name)
+        _add_file(path, target / path.name)
 
 
-def _write_public_record(path: Path, target: Path) -> None:
+def _publish_config(path: Path) -> None:
+    """A config that was written here, not linked, without paths of this machine."""
+    if path.is_file() and not path.is_symlink():
+        public = _public_settings(read_json(path.parent, path.name))
+        path.write_text(json.dumps(public, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _add_file(path: Path, target: Path) -> None:
+    """One file as it goes up; settings without paths of this machine, everything else as it is."""
+    if not matches(path.name, SETTINGS):
+        _link(path, target)
+        return
+    values = read_json(path.parent, path.name)
+    public = public_merge(values) if path.name == "pct_merge.json" else _public_settings(values)
+    if public == values:
+        _link(path, target)
+    else:
+        target.write_text(json.dumps(public, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def public_merge(record: JsonObject) -> JsonObject:
     """The record of a merge with the names of its inputs, but not where they lay on this machine."""
-    record = read_json(path.parent, path.name)
-    for source in (record.get("old"), record.get("fisher"), *(record.get("new") or ())):
-        if isinstance(source, dict) and source.get("path"):
-            source["path"] = public_name(str(source["path"]))
-    target.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    if not record:
+        return {}
+    sources = {name: public_source(record[name]) for name in ("old", "fisher") if isinstance(record.get(name), dict)}
+    new = [public_source(source) for source in record.get("new") or () if isinstance(source, dict)]
+    return public_value(record) | {"old": {"path": None, "revision": None}, **sources, "new": new}
+
+
+def _public_settings(values: object, key: str = "") -> object:
+    """A config without paths of this machine: names of files that were loaded are dropped, other paths are cut.
+
+    What people call their classes, and what a tokenizer reads, stays as it is.
+    """
+    if isinstance(values, dict):
+        return {
+            name: entry if name in _DATA_KEYS else _public_settings(entry, name)
+            for name, entry in values.items()
+            if name not in _WHERE_IT_LAY
+        }
+    if key == "base_model_name_or_path" and isinstance(values, str):
+        return public_name(values)
+    return public_value(values)
 
 
 def _link(path: Path, target: Path) -> None:
@@ -119,28 +151,26 @@ def _link(path: Path, target: Path) -> None:
         shutil.copyfile(path, target)
 
 
-def _add_processor(processor: Any, target: Path) -> None:
+def _add_processor(processor: str | os.PathLike | SavesItself, target: Path) -> None:
     """Save beside the folder and link: writing into it could write through a link into the person's own files."""
     if isinstance(processor, str | os.PathLike):
         from transformers import AutoImageProcessor, AutoTokenizer
 
         named = str((read_json(target, "config.json").get("architectures") or [""])[0])
-        auto: Any = AutoImageProcessor if named.endswith("ForImageClassification") else AutoTokenizer
-        processor = auto.from_pretrained(str(processor))
+        auto = AutoImageProcessor if named.endswith("ForImageClassification") else AutoTokenizer
+        loaded: SavesItself = auto.from_pretrained(str(processor))
+    else:
+        loaded = processor
     saved = target.parent / "processor"
-    processor.save_pretrained(saved)
+    loaded.save_pretrained(saved)
     for path in saved.iterdir():
         if _is_wanted(path.name):
             (target / path.name).unlink(missing_ok=True)
-            _link(path, target / path.name)
+            _add_file(path, target / path.name)
 
 
 def _is_wanted(name: str) -> bool:
-    return _matches(name, (*MODEL_FILES, *RECORDS))
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch(name, pattern) for pattern in patterns)
+    return matches(name, (*MODEL_FILES, *RECORDS))
 
 
 def _problems(target: Path) -> list[str]:

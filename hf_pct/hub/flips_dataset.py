@@ -5,10 +5,10 @@ import io
 import pyarrow.parquet as pq
 from huggingface_hub import DatasetCard, DatasetCardData, HfApi
 
-from ..flips.markdown import escape, verdict
+from ..flips.render.report import escape, verdict
 from ..flips.report import FlipReport
-from .commit import Commit, commit_files
-from .names import check_repo_id, hub_id, one_line
+from .client.commit import Commit, commit_files
+from .client.names import check_repo_id, hub_id, one_line
 
 PATH = "data/flips.parquet"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from huggingface_hub import HfApi
 
 from ..metrics import metric_path
-from .access import check_write_access
-from .commit import Commit, commit_files
+from .client.access import check_write_access
+from .client.commit import Commit, commit_files
 
 SDKS = ("gradio", "static")
 _PAGE = """<!doctype html>

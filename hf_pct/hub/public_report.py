@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..flips.predictions import Provenance
+from ..flips.render.public import public_value, without_local_paths
 from ..flips.report import FlipReport
-from .names import public_name
+from ..flips.tables.predictions import Provenance
+from .client.names import public_model, public_name
 
 # what every flipped row has; everything else came from the person's data
 ROW_COLUMNS = ("id", "kind", "label", "old_answer", "new_answer", "old_confidence", "new_confidence")
@@ -31,7 +32,7 @@ def public_report(
         )
     kept = [name for name in report.flips.column_names if name in ROW_COLUMNS or name in columns]
     slices = {name: groups for name, groups in report.slices.items() if name in columns}
-    notes = list(report.notes)
+    notes = without_local_paths(report).notes
     dropped = {name for name in (*report.flips.column_names, *report.slices) if name not in (*kept, *slices)}
     if dropped:
         notes.append(f"{len(dropped)} further columns of the data, and the slices by them, are not published.")
@@ -43,4 +44,9 @@ def public_report(
 
 
 def _public(origin: Provenance) -> Provenance:
-    return replace(origin, model=public_name(origin.model, origin.revision), dataset=public_name(origin.dataset))
+    return replace(
+        origin,
+        model=public_model(origin.model, origin.revision),
+        dataset=public_name(origin.dataset),
+        settings=public_value(origin.settings),
+    )

@@ -1,26 +1,34 @@
 """push_update: a model on the Hub together with what it breaks, in one commit."""
 
+from __future__ import annotations
+
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from huggingface_hub import HfApi
 
+from ..core.decode import JsonObject
 from ..flips.report import FlipReport
-from ..revisions import is_commit
-from .access import check_write_access
-from .calls import HubError
-from .card import make_card
-from .commit import Commit, Content, commit_files
+from ..models.revisions import is_commit
+from ..models.types import SavesItself
+from .card.old_card import carried_over, propose_new_version
+from .card.text import make_card
+from .client.access import check_stays_private, check_write_access
+from .client.calls import HubError
+from .client.commit import Commit, Content, commit_files
+from .client.names import check_repo_id, model_id, one_line
 from .contents import gather, is_stale
+from .evidence import check_loads
 from .flips_dataset import check_flips, push_flips
-from .names import check_repo_id, hub_id, one_line
-from .old_card import carried_over, propose_new_version
 from .public_report import public_report
-from .weights_check import check_weights
+
+if TYPE_CHECKING:
+    from torch import nn
+
 
 REPORT, CARD = "flip_report.json", "README.md"
 
@@ -38,11 +46,11 @@ class PushResult:
 
 
 def push_update(
-    model: Any,
+    model: str | PathLike | nn.Module,
     report: FlipReport | str | PathLike[str],
     repo_id: str,
     *,
-    processor: Any = None,
+    processor: str | PathLike | SavesItself | None = None,
     token: str | None = None,
     private: bool | None = None,
     revision: str | None = None,
@@ -58,11 +66,11 @@ def push_update(
     flips_dataset: str | None = None,
     flips_public: bool = False,
     label_names: Sequence[str] | None = None,
-    model_args: Mapping[str, Any] | None = None,
+    model_args: JsonObject | None = None,
 ) -> PushResult:
     """Publish an update: weights, config, tokenizer or image processor, card and flip report, in one commit.
 
-    Access is checked first, then that the files load and are those that the report speaks of. A push that breaks can
+    Access is checked first, then that the files load and are those that the report is about. A push that breaks can
     be repeated. Flipped rows go up as ids, answers and confidences only.
 
     Args:
@@ -71,7 +79,7 @@ def push_update(
         repo_id: `namespace/name`; created when it does not exist.
         processor: the tokenizer or image processor, when it is not in the folder.
         token: by default the one of `hf auth login` or HF_TOKEN.
-        private: of a repository that is created.
+        private: the repository is created private; one that exists and is public is refused.
         revision: the branch to commit to; main by default.
         commit_message: by default it says what the model updates.
         replace_card: write the card over a README.md that is in the repository already.
@@ -86,33 +94,47 @@ def push_update(
         flips_public: make that dataset public; it is private otherwise.
         label_names: the classes of a timm model that does not say them.
         model_args: what `timm.create_model` was called with, when that changes the architecture.
+
+    Example:
+        >>> from hf_pct import FlipReport, push_update
+        >>> push_update("v2", FlipReport.load("report.json"), "my-org/my-model")  # doctest: +SKIP
     """
-    found = report if isinstance(report, FlipReport) else FlipReport.load(report)
-    public_name = hub_id(old_model or found.old.model, old_revision or found.old.revision)
+    flips = report if isinstance(report, FlipReport) else FlipReport.load(report)
+    public_name = old_model or model_id(flips.old.model, old_revision or flips.old.revision)
     _check_plan(public_name, repo_id, old_model, set_new_version)
     if flips_dataset:
-        check_flips(found)
+        check_flips(flips)
     full_id = check_write_access(repo_id, token)
     dataset_id = check_write_access(flips_dataset, token, repo_type="dataset") if flips_dataset else None
-    published = public_report(found, full_id, columns=public_columns, old_model=old_model, old_revision=old_revision)
+    if private:
+        check_stays_private(full_id, token)
+    if dataset_id and not flips_public:
+        check_stays_private(dataset_id, token, repo_type="dataset")
+    published = public_report(flips, full_id, columns=public_columns, old_model=old_model, old_revision=old_revision)
     with tempfile.TemporaryDirectory(prefix="hf_pct-") as scratch:
         folder = Path(scratch) / "model"
         folder.mkdir()
         gather(model, folder, processor=processor, label_names=label_names, model_args=model_args)
-        notes = check_weights(folder, found, str(model) if isinstance(model, str | PathLike) else "the model")
+        notes = check_loads(flips, folder, str(model) if isinstance(model, str | PathLike) else "the model")
         if public_name and not is_commit(published.old.revision):
             notes.append(
                 f"The report does not record the commit of {public_name}: pass old_revision (--old_revision)."
             )
-        terms: dict[str, Any] = {"license": license}
+        terms: JsonObject = {"license": license}
         if license is None:
-            terms, told = carried_over(public_name, published.old.revision, token)
-            notes += told
+            terms, license_notes = carried_over(public_name, published.old.revision, token)
+            notes += license_notes
         card = make_card(
-            published, full_id, folder=folder, license=terms, base_model=base_model, dataset_revision=dataset_revision
+            published,
+            full_id,
+            folder=folder,
+            license=terms,
+            base_model=base_model or old_model,
+            dataset_revision=dataset_revision,
         )
+        published.save(folder / REPORT, overwrite=True)  # and a file of its rows where they are many
         files: dict[str, Content] = {path.name: path for path in sorted(folder.iterdir())}
-        files |= {REPORT: published.to_json().encode("utf-8"), CARD: str(card).encode("utf-8")}
+        files[CARD] = str(card).encode("utf-8")
         done = commit_files(
             HfApi(token=token),
             full_id,
@@ -126,7 +148,7 @@ def push_update(
     notes += _told(done)
     address = None
     if dataset_id:
-        address = push_flips(found, dataset_id, full_id, token=token, private=not flips_public).url
+        address = push_flips(flips, dataset_id, full_id, token=token, private=not flips_public).url
     proposal = None
     if set_new_version and public_name:
         proposal = _propose(public_name, full_id, token, card.text, notes)

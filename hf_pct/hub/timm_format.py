@@ -6,22 +6,30 @@ model that was not loaded from such files with the prefix, which timm cannot rea
 names, once, beside a config that serves both.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from ..core.decode import JsonObject, read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 
 PREFIX = "timm_model."
 # where someone else's pretrained weights came from; these weights are others
 _SOURCES = ("url", "file", "hf_hub_id", "hf_hub_filename", "source", "state_dict")
 
 
-def is_timm_config(config: Mapping[str, Any]) -> bool:
+def is_timm_config(config: JsonObject) -> bool:
     """Whether a config.json is that of a timm model, as timm or as the wrapper writes it."""
     return config.get("model_type") == "timm_wrapper" or ("architecture" in config and "pretrained_cfg" in config)
 
 
-def shared_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def shared_config(config: JsonObject) -> JsonObject:
     """The config with everything that both libraries look for."""
     shared = dict(config)
     pretrained = {key: value for key, value in (shared.get("pretrained_cfg") or {}).items() if key not in _SOURCES}
@@ -37,15 +45,15 @@ def write_timm(folder: Path, target: Path) -> None:
     """A saved timm model, wrapped or not, from `folder` into `target` in the format that both read."""
     from safetensors.torch import load_file
 
-    tensors: dict[str, Any] = {}
+    tensors: dict[str, Tensor] = {}
     for path in sorted(folder.glob("model*.safetensors")):
         tensors |= load_file(path)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "config.json", dict[str, Any], "the config of a timm model")
     _write(tensors, shared_config(config), target)
 
 
 def write_raw_timm(
-    model: Any, target: Path, label_names: Sequence[str] | None, model_args: Mapping[str, Any] | None
+    model: nn.Module, target: Path, label_names: Sequence[str] | None, model_args: JsonObject | None
 ) -> None:
     """A timm model in memory. What `timm.create_model` was called with is not recorded in it: see `model_args`."""
     pretrained = {key: value for key, value in dict(model.pretrained_cfg).items() if value is not None}
@@ -69,14 +77,14 @@ def write_raw_timm(
     _write(state, shared_config(config), target)
 
 
-def _input_channels(pretrained: Mapping[str, Any], state: Mapping[str, Any]) -> dict[str, int]:
+def _input_channels(pretrained: JsonObject, state: Mapping[str, Tensor]) -> dict[str, int]:
     """The one argument that can be read off the weights: grey images, or more bands than three."""
     first = pretrained.get("first_conv")
     weight = state.get(f"{first}.weight") if isinstance(first, str) else None
     return {} if weight is None or weight.ndim < 2 or weight.shape[1] == 3 else {"in_chans": int(weight.shape[1])}
 
 
-def _write(tensors: Mapping[str, Any], config: Mapping[str, Any], target: Path) -> None:
+def _write(tensors: Mapping[str, Tensor], config: JsonObject, target: Path) -> None:
     from safetensors.torch import save_file
 
     bare = {name.removeprefix(PREFIX): tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

@@ -1,34 +1,43 @@
-"""`trainer.push_to_hub()` of the trainers and of the merger: the model goes up with its flips, or not at all.
+"""`push_to_hub()` of the trainers and of the merger: the model goes up with its flips, or not at all.
 
 `Trainer` uploads its output folder, with a card that knows nothing of flips. The mixin checks access when the trainer
 is built, measures the flips of the very weights that are pushed, and leaves the rest to `push_update`.
 """
 
+from __future__ import annotations
+
 import logging
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..files import write_text
+from ..core.decode import JsonObject
+from ..core.run_checkpoints import ResumeMixin
 from ..flips.compare import compare
-from ..flips.predictions import Predictions, Provenance
 from ..flips.report import FlipReport
-from ..revisions import commit_in_cache
-from .access import check_write_access
+from ..flips.tables.predictions import Predictions, Provenance
+from ..models.revisions import commit_in_cache
+from .client.access import check_write_access
 from .publish import PushResult, push_update
 from .records import training_record, write_record
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from torch import Tensor, nn
+    from transformers import Trainer, TrainingArguments
+
 
 logger = logging.getLogger(__name__)
 
 
-class PushUpdateMixin:
+class PushUpdateMixin(ResumeMixin):
     """Stands before `Trainer` among a trainer's base classes: `class PCTrainer(PushUpdateMixin, Trainer)`."""
 
-    args: Any
-    model: Any
+    args: TrainingArguments
+    model: nn.Module
     hub_model_id: str | None
-    _raw_output: Any = None
 
     def init_hf_repo(self, token: str | None = None) -> None:
         """Find out now whether a push will be allowed, instead of making a repository that may stay empty."""
@@ -49,11 +58,6 @@ class PushUpdateMixin:
             self.args.hub_strategy.value,
             self.args.output_dir,
         )
-
-    def evaluation_loop(self, *args: Any, **kwargs: Any) -> Any:
-        """Keep what the loop returns, the old model's answers among it: the trainers hand on only the labels."""
-        self._raw_output = super().evaluation_loop(*args, **kwargs)  # type: ignore[misc]
-        return self._raw_output
 
     def make_flip_report(self) -> FlipReport:
         """The flips of the model as it is now, on the evaluation data; all processes take part."""
@@ -82,7 +86,7 @@ class PushUpdateMixin:
             options: what `push_update` takes: `replace_card`, `set_new_version`, `license`, `flips_dataset`, ...
                 `dataset` and `dataset_split` name the evaluation data where the flips are measured here.
         """
-        trainer: Any = self
+        trainer: Trainer = self
         if not blocking:
             raise ValueError("blocking=False: an update goes up in one commit that is waited for. Leave it out.")
         options.pop("model_name", None)
@@ -91,7 +95,7 @@ class PushUpdateMixin:
         if self.hub_model_id is None:
             self.init_hf_repo(token=token)
         dataset, split = options.pop("dataset", None), options.pop("dataset_split", None)
-        found = report if report is not None else _named(self.make_flip_report(), dataset, split)
+        measured = report if report is not None else _named(self.make_flip_report(), dataset, split)
         trainer.save_model(_internal_call=True)
         if not trainer.is_world_process_zero():
             return None
@@ -100,7 +104,7 @@ class PushUpdateMixin:
         message = commit_message if commit_message != "Model save" else None  # what Trainer passes from save_model()
         return push_update(
             folder,
-            found,
+            measured,
             str(self.hub_model_id),
             token=token,
             private=self.args.hub_private_repo,
@@ -110,64 +114,53 @@ class PushUpdateMixin:
         )
 
 
-def trainer_report(trainer: Any) -> FlipReport:
+def trainer_report(trainer: Trainer) -> FlipReport:
     """The flips of a `PCTrainer` from one pass over its evaluation data, with the old answers that came along."""
     if trainer.eval_dataset is None or isinstance(trainer.eval_dataset, dict):
         raise ValueError(
             "The flips are measured on eval_dataset, and there is none, or several. Pass report=compare(old, new) to "
             "push_to_hub, or one eval_dataset to the trainer."
         )
-    trainer.evaluation_loop(trainer.get_eval_dataloader(), "Flips", prediction_loss_only=False)
-    output = trainer._raw_output
-    old_part = trainer.source.old
-    if old_part is None or not isinstance(output.label_ids, tuple):
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    old_logits, new_logits, labels = _both_answers(trainer, model)
+    names = [model.config.id2label[index] for index in sorted(model.config.id2label)]
+    ids = row_ids(trainer.eval_dataset, labels)
+    rows = np.flatnonzero(labels >= 0)  # a row without a label has no right answer to lose
+    ids, truth = [ids[row] for row in rows], [names[label] for label in labels[rows]]
+    old_names = list(trainer.source.old.label_names or names)
+    old, new = old_logits[rows], new_logits[rows]
+    return compare(
+        Predictions(ids, truth, logits=old, label_names=old_names, provenance=_old_origin(trainer)),
+        Predictions(ids, truth, logits=new, label_names=names, provenance=new_origin(model)),
+    )
+
+
+def _both_answers(trainer: Trainer, model: nn.Module) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The old and the new model's logits over the evaluation data, and the labels; all processes take part."""
+    from ..models.load import ask
+    from ..models.run import Share, collated, collect, sized
+
+    source = trainer.source
+    rows = sized(source.context.used_columns(source.rows(trainer.eval_dataset)))
+    batches = collated(rows, source.context.collate, trainer.args.eval_batch_size, trainer._prepare_inputs)
+    if source.old is None or not source.answers(next(iter(batches(Share()))).inputs, [source.old.name]):
         raise ValueError(
             "There is no old model to measure flips against: pass old_model to the trainer, or report= to push_to_hub."
         )
-    labels, old_answers = (np.asarray(each) for each in output.label_ids[:2])  # the model in service comes first
-    logits = output.predictions[0] if isinstance(output.predictions, tuple) else output.predictions
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    names = [model.config.id2label[index] for index in sorted(model.config.id2label)]
-    old_names = list(old_part.label_names or names)
-    ids = row_ids(trainer.eval_dataset, labels)
-    truth = [names[int(label)] for label in labels]
-    # an old answer that is no class of the new model's comes as -1; any removed class will do, it is wrong either way
-    removed = next((name for name in old_names if name not in names), None)
-    answers = [names[int(answer)] if answer >= 0 else str(removed) for answer in old_answers]
-    old = Predictions(ids, truth, answers, label_names=old_names, provenance=_old_origin(trainer))
-    new = Predictions(ids, truth, logits=logits, label_names=names, provenance=_new_origin(model))
-    return compare(old, new)
+    name = source.old.name
+    model.eval()
+
+    def new_logits(inputs: Mapping[str, Any]) -> Tensor:
+        with trainer.compute_loss_context_manager():
+            return ask(model, inputs)
+
+    old = collect(lambda inputs: source.answers(inputs, [name])[name].logits, batches, len(rows))
+    if old.labels is None:
+        raise ValueError("eval_dataset has no labels, expected a column 'labels' or 'label'.")
+    return old.logits, collect(new_logits, batches, len(rows)).logits, old.labels
 
 
-def merger_report(merger: Any) -> FlipReport:
-    """The flips of a `BCWIMerger` at the alpha it is at, against the old model, on its evaluation data."""
-    alpha = merger.alpha
-    if alpha is None:
-        raise ValueError("The model is not at any alpha yet: call merge() or set_alpha() before push_to_hub().")
-    old, new = merger.predictions(1.0), merger.predictions(alpha)  # the last leaves the model where it was
-    model = merger.accelerator.unwrap_model(merger.model)
-    new.provenance = _new_origin(model, new.provenance.settings)
-    old.provenance = _model_origin(merger.old_model)
-    return compare(old, new)
-
-
-def write_merge_record(merger: Any, folder: Path) -> None:
-    """`pct_merge.json` of the alpha that a `BCWIMerger` is at; `save_merged` would save the model, and push again."""
-    from ..merging.record import FILE_NAME, MergeRecord, Source, versions
-
-    record = MergeRecord(
-        method=merger.args.method,
-        alpha=merger.alpha,
-        old=Source(merger.sources[0], ""),
-        new=tuple(Source(source, "") for source in merger.sources[1:]),
-        curve=merger.last_sweep.table() if merger.last_sweep else None,
-        selection=merger.selection.as_dict() if merger.selection else None,
-        versions=versions(),
-    )
-    write_text(folder / FILE_NAME, record.to_json(), overwrite=True)
-
-
-def row_ids(dataset: Any, labels: np.ndarray) -> list[Any]:
+def row_ids(dataset: Dataset, labels: np.ndarray) -> list[object]:
     """The `id` column where the loop kept the dataset's order, else row numbers."""
     columns = getattr(dataset, "column_names", None) or []
     kept = next((name for name in ("labels", "label") if name in columns), None)
@@ -176,32 +169,32 @@ def row_ids(dataset: Any, labels: np.ndarray) -> list[Any]:
     return list(range(len(labels)))
 
 
-def _old_origin(trainer: Any) -> Provenance:
+def _old_origin(trainer: Trainer) -> Provenance:
     # the old model as an adapter of the model in training has no weights of its own to hash
     old = trainer.source.old
     reference = None if trainer.args.old_adapter else old.reference
-    origin = _model_origin(getattr(reference, "model", None))
+    origin = model_origin(getattr(reference, "model", None))
     named = old.named.model if isinstance(old.named.model, str | Path) else origin.model
     name = None if named is None else str(named)
-    given = trainer.args.old_revision
-    return Provenance(model=name, revision=commit_in_cache(name, given) or given, weights=origin.weights)
+    old_revision = trainer.args.old_revision
+    return Provenance(model=name, revision=commit_in_cache(name, old_revision) or old_revision, weights=origin.weights)
 
 
-def _model_origin(model: Any) -> Provenance:
-    from .weights_check import float32_fingerprint
+def model_origin(model: nn.Module | None) -> Provenance:
+    from ..models.fingerprints import weights_fingerprint
 
     name = getattr(getattr(model, "config", None), "_name_or_path", None) or None
     return Provenance(
         model=name,
         revision=commit_in_cache(name),
-        weights=None if model is None else float32_fingerprint(model),
+        weights=None if model is None else weights_fingerprint(model),
     )
 
 
-def _new_origin(model: Any, settings: dict[str, Any] | None = None) -> Provenance:
-    from .weights_check import float32_fingerprint
+def new_origin(model: nn.Module, settings: JsonObject | None = None) -> Provenance:
+    from ..models.fingerprints import weights_fingerprint
 
-    return Provenance(weights=float32_fingerprint(model), settings=settings or {})
+    return Provenance(weights=weights_fingerprint(model), settings=settings or {})
 
 
 def _named(report: FlipReport, dataset: str | None, split: str | None) -> FlipReport:

@@ -1,20 +1,24 @@
 """verify: download a published update and its report, predict again, and say whether the published flips hold."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import HfApi
 from huggingface_hub.errors import RemoteEntryNotFoundError
 
+from ..core.decode import JsonObject, load_json, resolve_beside
+from ..core.errors import NotComparableError, first_five
 from ..flips.compare import compare
 from ..flips.counts import FlipCounts
-from ..flips.errors import NotComparableError, first_five
-from ..flips.predictions import Predictions
 from ..flips.report import FlipReport
-from .calls import call
-from .names import check_repo_id, hub_id
+from ..flips.tables.predictions import Predictions
+from ..models.types import RowSource
+from .client.calls import call
+from .client.names import check_repo_id, hub_id, model_id
 from .publish import REPORT
 
 HOLDS, DIFFERS = 0, 1
@@ -56,7 +60,7 @@ def verify(
     repo_id: str,
     *,
     revision: str | None = None,
-    dataset: Any = None,
+    dataset: str | Path | RowSource | None = None,
     split: str | None = None,
     dataset_config: str | None = None,
     old_model: str | None = None,
@@ -85,15 +89,19 @@ def verify(
         token: by default the one of `hf auth login` or HF_TOKEN.
 
     Raises `NotComparableError` when the data is not the data that was measured on, or a part is not to be had.
+
+    Example:
+        >>> from hf_pct import verify
+        >>> verify("my-org/my-model").holds  # doctest: +SKIP
     """
     if tolerance < 0:
         raise ValueError(f"tolerance is {tolerance}, expected a number of rows from 0 on.")
     commit, report = download_report(repo_id, revision, token)
     data, name = _load(report, dataset, split, dataset_config)
     columns = {"id_column": id_column, "input_column": input_column, "label_column": label_column}
-    options: dict[str, Any] = {**columns, "batch_size": batch_size, "dataset_name": name}
+    options: JsonObject = {**columns, "batch_size": batch_size, "dataset_name": name}
     options["max_length"] = report.new.settings.get("max_length")
-    from ..predict import predict
+    from ..models.predict import predict
 
     new = predict(repo_id, data, revision=commit, **options)
     _check_data(report, new, name)
@@ -101,7 +109,7 @@ def verify(
     if new_only:
         checked = f"the new model alone on {name}"
         return Verification(repo_id, commit, report, checked, _new_differences(report, new, tolerance), notes)
-    source = old_model or hub_id(report.old.model, report.old.revision)
+    source = old_model or model_id(report.old.model, report.old.revision)
     if source is None:
         raise NotComparableError(
             f"The old model, {report.old.model or 'whose name is not recorded'}, is not on the Hub. Say where it is "
@@ -137,14 +145,23 @@ def download_report(repo_id: str, revision: str | None = None, token: str | None
 
 
 def _download(api: HfApi, repo_id: str, commit: str) -> str:
+    """The report, with the file of its flipped rows beside it where it names one."""
     try:
-        return api.hf_hub_download(repo_id, REPORT, revision=commit)
+        path = api.hf_hub_download(repo_id, REPORT, revision=commit)
     except RemoteEntryNotFoundError:
         raise FileNotFoundError(REPORT) from None
+    report = load_json(path, "a flip report")
+    rows = report.get("flips_file") if isinstance(report, dict) else None
+    if isinstance(rows, str) and resolve_beside(path, rows, "the file of its flipped rows"):
+        with suppress(RemoteEntryNotFoundError):  # the report then says that its rows are not all here
+            api.hf_hub_download(repo_id, rows, revision=commit)
+    return path
 
 
-def _load(report: FlipReport, dataset: Any, split: str | None, config: str | None) -> tuple[Any, str]:
-    from ..data import load_data
+def _load(
+    report: FlipReport, dataset: str | Path | RowSource | None, split: str | None, config: str | None
+) -> tuple[RowSource, str]:
+    from ..models.data import load_data
 
     if dataset is not None and not isinstance(dataset, str | Path):
         return dataset, "the given data"
@@ -161,11 +178,11 @@ def _load(report: FlipReport, dataset: Any, split: str | None, config: str | Non
 
 
 def _check_data(report: FlipReport, new: Predictions, name: str) -> None:
-    recorded, found = report.new.fingerprint, new.provenance.fingerprint
-    if recorded and recorded != found:
+    recorded, computed = report.new.fingerprint, new.provenance.fingerprint
+    if recorded and recorded != computed:
         raise NotComparableError(
             f"{name} is not the data that the report was made on: its ids, inputs and labels have the fingerprint "
-            f"{found}, the report records {recorded}. Other rows, another split or other columns: see --split, "
+            f"{computed}, the report records {recorded}. Other rows, another split or other columns: see --split, "
             "--id_column, --input_column and --label_column."
         )
 
@@ -177,7 +194,7 @@ def _weights_note(side: str, recorded: str | None, fresh: Predictions) -> list[s
 
 
 def _count_differences(published: FlipCounts, fresh: FlipCounts, tolerance: int) -> list[str]:
-    names = [each.name for each in fields(FlipCounts)]
+    names = [count.name for count in fields(FlipCounts)]
     pairs = [(name, float(getattr(published, name)), float(getattr(fresh, name))) for name in names]
     return [
         f"{name.replace('_', ' ')}: published {before:g}, found {now:g}"
@@ -189,7 +206,7 @@ def _count_differences(published: FlipCounts, fresh: FlipCounts, tolerance: int)
 def _new_differences(report: FlipReport, new: Predictions, tolerance: int) -> list[str]:
     """Without the old model: does the new one still answer the flipped rows so, and is it as often right?"""
     if report.coverage.partial:
-        raise NotComparableError("The report is partial: which rows it counts cannot be told without the old model.")
+        raise NotComparableError("The report is partial: which rows it counts cannot be known without the old model.")
     answers = dict(zip(new.ids.to_pylist(), new.predictions.tolist(), strict=True))
     rows = report.flips.to_pylist()
     missing = [row["id"] for row in rows if row["id"] not in answers]

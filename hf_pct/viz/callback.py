@@ -1,17 +1,23 @@
 """A Trainer callback that leaves a page behind: what the training broke and fixed."""
 
+from __future__ import annotations
+
 import os
 import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from transformers import TrainerCallback
 
-from ..files import check_can_write
+from ..core.files import check_can_write
 from ..flips.report import FlipReport
-from .page import write_page
+from .page.write import write_page
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import TrainerState
 
 
 class FlipPageCallback(TrainerCallback):
@@ -31,7 +37,7 @@ class FlipPageCallback(TrainerCallback):
     def __init__(
         self,
         output_file: str | os.PathLike,
-        report_fn: Callable[[Any], FlipReport],
+        report_fn: Callable[[nn.Module], FlipReport],
         *,
         overwrite: bool = False,
         **options: Any,
@@ -41,11 +47,13 @@ class FlipPageCallback(TrainerCallback):
         self.output_file, self.report_fn = Path(output_file), report_fn
         self.overwrite, self.options = overwrite, options
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
         if state.is_world_process_zero:
             check_can_write(self.output_file, self.overwrite)  # before the work, not after it
 
-    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+    def on_train_end(
+        self, args: object, state: TrainerState, control: object, *, model: nn.Module, **kwargs: object
+    ) -> None:
         training = model.training
         model.eval()
         try:

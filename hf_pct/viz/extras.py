@@ -3,13 +3,21 @@
 Both come as files that other rooms write, or as the same numbers in memory, so looking needs neither models nor torch.
 """
 
-import json
+from __future__ import annotations
+
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TypeAlias
+
+from ..core.decode import JsonObject, check_plain, convert, load_json
+from ..core.errors import NotComparableError
+from ..flips.report import FlipReport
+
+# the thing itself, a file of it, or what such a file holds
+CurveSource: TypeAlias = "MergeCurve | str | os.PathLike | JsonObject | Sequence[JsonObject]"
+ChainSource: TypeAlias = "Chain | str | os.PathLike | JsonObject"
 
 _NEEDED = ("alpha", "accuracy", "nfr")
 
@@ -19,15 +27,18 @@ class MergeCurve:
     """Accuracy and NFR of a merged model along alpha, the share of the OLD model; rows are sorted by alpha.
 
     A row has at least `alpha`, `accuracy` and `nfr`; intervals (`nfr_low`, `nfr_high`, ...), `gain` over the old model
-    and the probability ensemble (`ensemble_accuracy`, `ensemble_nfr`) are shown where they are.
+    and the probability ensemble (`ensemble_accuracy`, `ensemble_nfr`) are shown where they are. `old_weights` and
+    `new_weights` are the content hashes of what was merged and, first among the new ones, of what came out.
     """
 
     rows: tuple[dict[str, float], ...]
     chosen: float | None = None
     reason: str = ""
+    old_weights: str | None = None
+    new_weights: tuple[str, ...] = ()
 
     def column(self, name: str) -> list[float] | None:
-        """One number a row, or None when a row lacks it."""
+        """One number per row, or None when a row lacks it."""
         if not all(isinstance(row.get(name), (int, float)) for row in self.rows):
             return None
         return [float(row[name]) for row in self.rows]
@@ -50,16 +61,27 @@ class Chain:
     accuracy: tuple[float, ...] | None = None
 
 
-def read_curve(source: str | os.PathLike | Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> MergeCurve:
+@dataclass(frozen=True)
+class _ChainFile:
+    """What a chain's JSON must hold; that its numbers fit together is checked after."""
+
+    versions: list[str]
+    nfr: list[list[float]]
+    accuracy: list[float] | None = None
+
+
+def read_curve(source: CurveSource) -> MergeCurve:
     """A curve from `pct_merge.json` as `hf-pct merge --alpha auto` writes it, from its contents, or from bare rows."""
-    given, name = _contents(source, "a pct_merge.json")
-    selection: Any = {}
-    if isinstance(given, Mapping):
-        selection, rows = given.get("selection") or {}, given.get("curve")
+    if isinstance(source, MergeCurve):
+        return source
+    contents, name = _contents(source, "a pct_merge.json")
+    selection: JsonObject = {}
+    if isinstance(contents, Mapping):
+        selection, rows = contents.get("selection") or {}, contents.get("curve")
         chosen = selection.get("alpha") if isinstance(selection, Mapping) else None
-        chosen = given.get("alpha") if chosen is None else chosen
+        chosen = contents.get("alpha") if chosen is None else chosen
     else:
-        rows, chosen = given, None
+        rows, chosen = contents, None
     if not rows:
         raise ValueError(
             f"{name} has no alpha curve: it was merged at a given alpha and nothing was measured. Merge with "
@@ -77,17 +99,41 @@ def read_curve(source: str | os.PathLike | Mapping[str, Any] | Sequence[Mapping[
         raise ValueError(f"{name} is not an alpha curve: {'; '.join(problems[:5])}")
     kept = sorted((dict(row) for row in rows), key=lambda row: row["alpha"])
     reason = str(selection.get("reason", "")) if isinstance(selection, Mapping) else ""
-    return MergeCurve(tuple(kept), chosen if _is_rate(chosen) else None, reason)
+    return MergeCurve(tuple(kept), chosen if _is_rate(chosen) else None, reason, *_weights(contents))
 
 
-def read_chain(source: str | os.PathLike | Mapping[str, Any]) -> Chain:
+def check_curve(curve: MergeCurve, report: FlipReport) -> None:
+    """Raise when a curve is of other models than the two that the report compares."""
+    problems = []
+    if curve.old_weights and report.old.weights and curve.old_weights != report.old.weights:
+        problems.append(f"its old model has the weights {curve.old_weights}, the report's {report.old.weights}")
+    if curve.new_weights and report.new.weights and report.new.weights not in curve.new_weights:
+        problems.append(f"it made the weights {curve.new_weights[0]}, the report is about {report.new.weights}")
+    if problems:
+        raise NotComparableError(f"The alpha curve is of another merge than the report: {'; '.join(problems)}.")
+
+
+def _weights(record: object) -> tuple[str | None, tuple[str, ...]]:
+    """The hashes in a merge record: of its old model, and of what it made and its new models; older ones lack some."""
+    if not isinstance(record, Mapping) or not isinstance(record.get("weights"), str):
+        return None, ()
+    old, *new = [
+        source.get("weights") if isinstance(source, Mapping) else None
+        for source in (record.get("old"), *(record.get("new") or ()))
+    ]
+    return old, (record["weights"], *filter(None, new))
+
+
+def read_chain(source: ChainSource) -> Chain:
     """A chain from JSON with `versions` (names in order) and `nfr` (a square matrix), or from such a mapping."""
-    given, name = _contents(source, "a chain of versions")
-    if not isinstance(given, Mapping) or "versions" not in given or "nfr" not in given:
-        found = ", ".join(given) if isinstance(given, Mapping) else type(given).__name__
-        raise ValueError(f'{name} is not a chain: expected an object with "versions" and "nfr", found {found}.')
-    versions = [str(version) for version in given["versions"]]
-    matrix, accuracy = given["nfr"], given.get("accuracy")
+    if isinstance(source, Chain):
+        return source
+    contents, name = _contents(source, "a chain of versions")
+    if not isinstance(contents, Mapping) or "versions" not in contents or "nfr" not in contents:
+        keys = ", ".join(contents) if isinstance(contents, Mapping) else type(contents).__name__
+        raise ValueError(f'{name} is not a chain: expected an object with "versions" and "nfr", found {keys}.')
+    named = convert(dict(contents), _ChainFile, name)
+    versions, matrix, accuracy = named.versions, named.nfr, named.accuracy
     size = len(versions)
     problems = []
     if size < 2:
@@ -104,19 +150,13 @@ def read_chain(source: str | os.PathLike | Mapping[str, Any]) -> Chain:
     return Chain(tuple(versions), nfr, None if accuracy is None else tuple(map(float, accuracy)))
 
 
-def _contents(source: Any, expected: str) -> tuple[Any, str]:
+def _contents(source: CurveSource | ChainSource, expected: str) -> tuple[object, str]:
     if not isinstance(source, (str, os.PathLike)):
         return source, "What was given"
-    path = Path(source)
-    try:
-        return json.loads(path.read_text(encoding="utf-8")), str(path)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist, expected {expected} (JSON).") from None
-    except IsADirectoryError:
-        raise ValueError(f"{path} is a folder, expected {expected} (JSON).") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a whole JSON file: {error}. Expected {expected}.") from error
+    contents = load_json(source, f"{expected} (JSON)")
+    check_plain(contents, str(source))
+    return contents, str(source)
 
 
-def _is_rate(value: Any) -> bool:
+def _is_rate(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and 0 <= value <= 1
