@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..core.versions import install_command
+from ..models.types import Processor
 
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
@@ -24,7 +27,7 @@ def load_digits() -> Dataset:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "scikit-learn is not installed; the handwritten digits come from it. "
-            "Install the demo's packages with: pip install 'hf-pct[demo]'",
+            f"Install the demo's packages with: {install_command('demo')}",
             name=error.name,
         ) from error
     digits = load()
@@ -58,7 +61,7 @@ def digit_splits(old_size: int = 100, new_size: int = 150, test_size: int = 900,
     return DatasetDict({part: digits.select(indices) for part, indices in rows.items()})
 
 
-def new_digit_model(seed: int = 0) -> tuple[TimmWrapperForImageClassification, Any]:
+def new_digit_model(seed: int = 0) -> tuple[TimmWrapperForImageClassification, Processor]:
     """A fresh model for the ten digits with timm's own initial weights, and its image processor.
 
     The config says how pictures are prepared, so that `AutoImageProcessor` works on the folder that it is saved to.

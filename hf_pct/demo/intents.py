@@ -11,10 +11,11 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..models.quiet import quiet
+from ..models.types import Processor
 from .packages import minilm_path
-from .quiet import quiet
 from .sentences import IntentGrammar, Sentence
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def intent_splits(old_size: int = 400, new_size: int = 500, test_size: int = 150
     return DatasetDict({part: _to_dataset(rows, names) for part, rows in parts.items()})
 
 
-def new_intent_model(label_names: list[str], seed: int = 0) -> tuple[PreTrainedModel, Any]:
+def new_intent_model(label_names: list[str], seed: int = 0) -> tuple[PreTrainedModel, Processor]:
     """The pretrained MiniLM with a fresh head for these intents, and its tokenizer."""
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer

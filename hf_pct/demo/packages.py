@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..core.versions import install_command
+
 
 def package_folder(module: str, *, needed_for: str) -> Path:
     """The folder of an installed package; a ModuleNotFoundError that says how to install it when it is missing."""
@@ -16,7 +18,7 @@ def package_folder(module: str, *, needed_for: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError(
             f"The package {module!r} is not installed; {needed_for} come from it. "
-            "Install the demo's packages with: pip install 'hf-pct[demo]'",
+            f"Install the demo's packages with: {install_command('demo')}",
             name=module,
         )
     return Path(next(iter(spec.submodule_search_locations)))
@@ -28,7 +30,7 @@ def package_file(module: str, *parts: str, needed_for: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(
             f"The package {module!r} is installed but holds no {'/'.join(parts)}; {needed_for} were expected there. "
-            "Install the version that hf_pct was tested with: pip install --upgrade 'hf-pct[demo]'"
+            f"Install the version that hf_pct was tested with: {install_command('demo', upgrade=True)}"
         )
     return path
 

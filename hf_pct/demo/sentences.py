@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
+from ..core.decode import JsonObject
 from .grammar import Grammar, Node, parse
 from .packages import intents_path
 from .vocabulary import DEVICES, FREE_TEXT, PLACES
@@ -40,7 +40,7 @@ class IntentGrammar:
         data = json.loads(intents_path("data", "en.json").read_text(encoding="utf-8"))
         about = json.loads(intents_path("intents.json").read_text(encoding="utf-8"))
         self.grammar = Grammar(data["expansion_rules"])
-        self.intents: dict[str, Any] = data["intents"]
+        self.intents: JsonObject = data["intents"]
         self.domains = {name: entry.get("domain", "none") for name, entry in about.items()}
         self.ranges = {name: entry["range"] for name, entry in data["lists"].items() if "range" in entry}
         self.values = {
@@ -48,7 +48,7 @@ class IntentGrammar:
         }
 
     @staticmethod
-    def _parse_values(values: list[Any]) -> list[Node]:
+    def _parse_values(values: list[str | dict[str, str]]) -> list[Node]:
         return [parse(value["in"] if isinstance(value, dict) else value) for value in values]
 
     def fill(self, slot: str, rng: random.Random, domain: str) -> str:
@@ -94,7 +94,7 @@ class IntentGrammar:
         return "none" if domain == "homeassistant" else domain
 
 
-def _domains(block: dict[str, Any]) -> list[str]:
+def _domains(block: JsonObject) -> list[str]:
     """The kinds of device that a block of templates is about; empty when it does not say."""
     fixed = block.get("slots", {}).get("domain")
     return [fixed] if fixed else list(block.get("requires_context", {}).get("domain", []))

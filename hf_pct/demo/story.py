@@ -1,6 +1,6 @@
 """`hf-pct demo`: two updates, one of a text model and one of an image model: what they break, and what helps.
 
-Each is told in the same way: train the old model, train the new one on more data, count the flips. Then the same data
+Each is shown in the same way: train the old model, train the new one on more data, count the flips. Then the same data
 again, starting from the old model: plain, and with focal distillation. The text model is also merged back toward the
 old one, and both versions of the image model are trained with ELODI. Last, the gate.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import torch
 
-from ..compare_files import REPORT_JSON, REPORT_MARKDOWN
+from ..flips.comparison_files import REPORT_JSON, REPORT_MARKDOWN
 from ..flips.gate import check_gate
-from ..flips.gate_output import gate_text
+from ..flips.render.gate import gate_text
 from ..flips.report import FlipReport
 from .packages import intents_path, minilm_path
 from .telling import GATE, PAGE, Telling, say
@@ -67,7 +67,7 @@ def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool 
 
 
 def _judgement(report: FlipReport) -> str:
-    failed = [each.rule for each in check_gate(report, GATE).results if not each.passed]
+    failed = [result.rule for result in check_gate(report, GATE).results if not result.passed]
     return f"REGRESSED: {', '.join(failed)}" if failed else "PASSED"
 
 

@@ -1,21 +1,21 @@
-"""One update, told step by step: each step trains, measures on the same test rows and says what it found."""
+"""One update, shown step by step: each step trains, measures on the same test rows and says what it found."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from ..compare_files import write_comparison
-from ..files import write_text
+from ..core.files import write_text
 from ..flips.compare import compare
-from ..flips.ensemble import mean_predictions
+from ..flips.comparison_files import write_comparison
 from ..flips.gate import GateConfig, check_gate
-from ..flips.markdown import percent
-from ..flips.predictions import Predictions
+from ..flips.render.report import percent
 from ..flips.report import FlipReport
-from ..predict import predict
-from ..tasks import load_model
-from ..viz.page import write_page
+from ..flips.studies.ensemble import mean_predictions
+from ..flips.tables.predictions import Predictions
+from ..models.load import load_model
+from ..models.predict import predict
+from ..viz.page.write import write_page
 from .quiet import quiet
 from .train import fine_tune, merge_by_contract, train_elodi
 from .updates import Update
@@ -34,7 +34,7 @@ out is one model, and its answers cost what they did before.
 
 
 class Telling:
-    """One update, told step by step; what the steps leave is in its folder."""
+    """One update, shown step by step; what the steps leave is in its folder."""
 
     def __init__(self, update: Update, folder: Path, seed: int) -> None:
         self.update, self.folder, self.seed = update, folder, seed
@@ -98,16 +98,16 @@ class Telling:
             )
             self._predict(f"ELODI {side}", folder / side)
             asked = [
-                self._ask(folder / side / "members" / str(each), f"{side} member {each + 1}")
-                for each in range(members)
+                self._ask(folder / side / "members" / str(number), f"{side} member {number + 1}")
+                for number in range(members)
             ]
             ensemble = f"ensemble {side}"
             self.predictions[ensemble] = mean_predictions(asked, name=f"{update.name} {ensemble} of {members}")
         report = self._compare(ELODI, "ELODI new", folder, old="ELODI old")
         self._write_page(folder, report)
-        paragon = f"ensembles of {members}"
-        self._compare(paragon, "ensemble new", folder / "ensembles", old="ensemble old")
-        say("\n" + self.side_by_side("trained anew", ELODI, paragon))
+        ensembles = f"ensembles of {members}"
+        self._compare(ensembles, "ensemble new", folder / "ensembles", old="ensemble old")
+        say("\n" + self.side_by_side("trained anew", ELODI, ensembles))
         say(f"\nThe ensembles are what the students are held near; each of their answers takes {members} models.")
 
     def side_by_side(self, *methods: str) -> str:

@@ -1,33 +1,40 @@
 """How the demo's models come about: plain fine-tuning, the same with focal distillation, merging back, and ELODI.
 
-One function each, for text and for images alike; what differs between them is what a reader should see.
+One function per way, for text and for images alike; what differs between them is what a reader should see.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from datasets import Dataset
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from ..merging.args import BCWIArguments
+from ..core.decode import JsonObject
+from ..merging.arguments import BCWIArguments
 from ..merging.merger import BCWIMerger
-from ..tasks import load_model
-from ..training.args import ELODIArguments, FocalDistillArguments, PCTArguments
+from ..models.load import load_model
+from ..models.load.declared import fixed
+from ..models.types import Collate, Inputs, Processor, Row
+from ..training.arguments import ELODIArguments, FocalDistillArguments, PCTArguments
 from ..training.elodi import ELODITrainer
 from ..training.focal_distill import FocalDistillTrainer
 from .quiet import quiet
 
+if TYPE_CHECKING:
+    from transformers import TrainerState
+
 
 def fine_tune(
     model: PreTrainedModel,
-    processor: Any,
+    processor: Processor,
     train_dataset: Dataset,
     output_dir: Path,
     *,
@@ -48,7 +55,7 @@ def fine_tune(
         if old_model is None:
             trainer = Trainer(model, TrainingArguments(**settings), collate, train_dataset)
         else:
-            arguments = FocalDistillArguments(**settings, **_kept_beside(output_dir), pc_weight=focal_weight)
+            arguments = FocalDistillArguments(**settings, **_kept_beside(output_dir), reference_weight=focal_weight)
             trainer = FocalDistillTrainer(model, arguments, collate, train_dataset, old_model=str(old_model))
         _train(trainer, description)
         model.save_pretrained(output_dir)
@@ -77,7 +84,7 @@ def merge_by_contract(old: Path, new: Path, development: Dataset, output_dir: Pa
 
 
 def train_elodi(
-    new_model: Callable[[int], tuple[PreTrainedModel, Any]],
+    new_model: Callable[[int], tuple[PreTrainedModel, Processor]],
     train_dataset: Dataset,
     output_dir: Path,
     *,
@@ -95,7 +102,7 @@ def train_elodi(
     model, processor = new_model(seed)
     shutil.rmtree(output_dir / "members", ignore_errors=True)  # an earlier demo's, which may have had another seed
     with quiet():
-        trainer = ToldELODI(
+        trainer = NamedMembersELODI(
             # the seed that the trainer has set, another one for each member
             model_init=lambda: new_model(torch.initial_seed())[0],
             args=ELODIArguments(
@@ -104,7 +111,7 @@ def train_elodi(
                 num_members=members,
                 member_epochs=epochs,
                 member_learning_rate=learning_rate,
-                reference="cached",  # the pictures are not augmented, so the members are asked once and let go
+                reference="cached",  # the pictures are not augmented, so the members are asked once and then freed
             ),
             data_collator=_collator(model, processor, train_dataset),
             train_dataset=train_dataset,
@@ -117,15 +124,17 @@ def train_elodi(
     return output_dir
 
 
-class ToldELODI(ELODITrainer):
-    """`ELODITrainer` whose members have a bar with a name each."""
+class NamedMembersELODI(ELODITrainer):
+    """`ELODITrainer` whose members each have a progress bar with their name."""
 
-    def __init__(self, *positional: Any, **kwargs: Any) -> None:
-        super().__init__(*positional, **kwargs)
-        self.description, self._number = "train", count(1)
+    description = "train"
+
+    @cached_property
+    def _numbers(self) -> Iterator[int]:
+        return count(1)
 
     def member_trainer(self, model: torch.nn.Module, args: PCTArguments) -> Trainer:
-        return _with_bar(super().member_trainer(model, args), f"{self.description} member {next(self._number)}")
+        return _with_bar(super().member_trainer(model, args), f"{self.description} member {next(self._numbers)}")
 
 
 def _train(trainer: Trainer, description: str) -> None:
@@ -138,18 +147,18 @@ def _with_bar(trainer: Trainer, description: str) -> Trainer:
     return trainer
 
 
-def _collator(model: Any, processor: Any, dataset: Dataset) -> Callable[[list[dict[str, Any]]], dict[str, Any]]:
+def _collator(model: PreTrainedModel, processor: Processor, dataset: Dataset) -> Collate:
     task = load_model(model, processor=processor).task
     column = next(name for name in task.usual_columns if name in dataset.column_names)
 
-    def collate(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def collate(rows: list[Row]) -> Inputs:
         inputs = task.collate(task.prepare([row[column] for row in rows]))
         return {**inputs, "labels": torch.tensor([row["label"] for row in rows])}
 
-    return collate
+    return fixed(collate)
 
 
-def _settings(output_dir: Path, seed: int, epochs: int, learning_rate: float) -> dict[str, Any]:
+def _settings(output_dir: Path, seed: int, epochs: int, learning_rate: float) -> JsonObject:
     return {
         "output_dir": str(output_dir),
         "num_train_epochs": epochs,
@@ -168,22 +177,22 @@ def _settings(output_dir: Path, seed: int, epochs: int, learning_rate: float) ->
     }
 
 
-def _kept_beside(output_dir: Path) -> dict[str, Any]:
+def _kept_beside(output_dir: Path) -> JsonObject:
     """Where logits of other models go: the demo writes nowhere but into its own folder, not even into a cache."""
     return {"reference_cache_dir": str(output_dir.parent / "reference_logits")}
 
 
 class ProgressBar(TrainerCallback):
-    """One bar a model with its name on it; Trainer's own bar has no name and prints a dict at the end."""
+    """One bar per model with its name on it; Trainer's own bar has no name and prints a dict at the end."""
 
     def __init__(self, description: str) -> None:
         self.description = description
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
         self.bar = tqdm(total=state.max_steps, desc=self.description, unit="step", disable=None)  # not into a file
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
         self.bar.update()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_train_end(self, args: object, state: TrainerState, control: object, **kwargs: object) -> None:
         self.bar.close()

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from datasets import DatasetDict
 
+from ..models.types import Processor
 from .digits import digit_splits, new_digit_model
 from .intents import intent_splits, new_intent_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 DEVELOPMENT_ROWS = 400
 
@@ -21,7 +26,7 @@ class Update:
     name: str
     title: str
     splits: DatasetDict
-    new_model: Callable[[int], tuple[Any, Any]]
+    new_model: Callable[[int], tuple[PreTrainedModel, Processor]]
     epochs: int
     learning_rate: float
     focal_weight: float

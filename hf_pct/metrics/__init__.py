@@ -14,6 +14,7 @@ def metric_path(name: str = "nfr") -> str:
 
     Example:
         >>> import evaluate
+        >>> from hf_pct import metric_path
         >>> metric = evaluate.load(metric_path("nfr"))
     """
     known = sorted(script.parent.name for script in _FOLDER.glob("*/*.py") if script.stem == script.parent.name)

@@ -21,10 +21,12 @@ def flips_from_text(references: str, old_predictions: str, new_predictions: str)
 def flips_from_csv(text: str) -> dict:
     """The metric on a CSV text with the columns reference, old_prediction, new_prediction; others are ignored."""
     reader = csv.DictReader(io.StringIO(text))
-    found = [name.strip() for name in reader.fieldnames or []]
-    missing = [name for name in COLUMNS if name not in found]
+    header = [name.strip() for name in reader.fieldnames or []]
+    missing = [name for name in COLUMNS if name not in header]
     if missing:
-        raise ValueError(f"The file has no column {', '.join(missing)}. Expected {', '.join(COLUMNS)}; found {found}.")
+        raise ValueError(
+            f"The file has no column {', '.join(missing)}. Expected {', '.join(COLUMNS)}; found {header}."
+        )
     rows = [{(name or "").strip(): value for name, value in row.items()} for row in reader]
     return _compute(*([(row[name] or "").strip() for row in rows] for name in COLUMNS))
 

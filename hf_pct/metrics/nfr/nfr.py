@@ -104,8 +104,8 @@ class Nfr(evaluate.Metric):
             stored = self.selected_feature_format["references"].dtype
             kinds["the rows added before"] = "text" if stored == "string" else "integers"
         if len(set(kinds.values())) > 1:
-            given = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-            raise ValueError(f"Labels of different kinds cannot be compared ({given}). Map indices to names first.")
+            seen = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+            raise ValueError(f"Labels of different kinds cannot be compared ({seen}). Map indices to names first.")
 
     def _compute(self, predictions, references, old_predictions, sample_weight=None):
         new, truth, old = np.asarray(predictions), np.asarray(references), np.asarray(old_predictions)
@@ -159,8 +159,8 @@ def _columns(batch):
         )
     columns = {name: _labels(values, name) for name, values in batch.items()}
     if len({len(column) for column in columns.values()}) > 1:
-        given = ", ".join(f"{name}: {len(column)}" for name, column in columns.items())
-        raise ValueError(f"Every input must have one label per row, but the lengths differ ({given}).")
+        lengths = ", ".join(f"{name}: {len(column)}" for name, column in columns.items())
+        raise ValueError(f"Every input must have one label per row, but the lengths differ ({lengths}).")
     return columns
 
 

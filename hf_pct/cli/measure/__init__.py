@@ -1,0 +1,1 @@
+"""Commands that measure an update: count its flips, judge them, show them."""
