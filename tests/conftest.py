@@ -6,6 +6,8 @@ os.environ.update(HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1", HF_EVALUATE_OFFLI
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+import subprocess
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +22,18 @@ settings.load_profile("hf_pct")
 def cache_of_its_own(tmp_path_factory):
     """Tests neither see nor leave anything in a person's caches."""
     os.environ["HF_PCT_CACHE"] = str(tmp_path_factory.mktemp("hf_pct_cache"))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A real disk of 256 KiB, which can be filled; making one needs the rights to mount."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(disk)], capture_output=True)
+    if made.returncode:
+        pytest.skip("no rights to mount a small disk")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import importlib
 import re
 import shlex
 from pathlib import Path
@@ -12,7 +13,7 @@ from hf_pct import GateConfig
 from hf_pct.cli import build_parser
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -56,6 +57,56 @@ def test_python_examples_are_python(page):
             assert not results.failed
         else:
             ast.parse(block.replace("(...,", "("))
+
+
+def public_objects() -> dict[str, object]:
+    """Every public name that is a class or a function, each once."""
+    objects: dict[str, object] = {}
+    for module in ("hf_pct", "hf_pct.training", "hf_pct.merging", "hf_pct.policies"):
+        loaded = importlib.import_module(module)
+        for name in loaded.__all__:
+            value = getattr(loaded, name)
+            if callable(value) and all(value is not known for known in objects.values()):
+                objects[f"{module}.{name}"] = value
+    return objects
+
+
+def run_examples(test: doctest.DocTest) -> None:
+    output: list[str] = []
+    results = doctest.DocTestRunner().run(test, out=output.append)
+    assert not results.failed, "".join(output)
+
+
+@pytest.fixture
+def empty_folder(tmp_path, monkeypatch):
+    """Examples write where they are run."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("empty_folder")
+def test_every_public_name_has_an_example_that_runs_as_it_stands():
+    without = []
+    for name, value in public_objects().items():
+        examples = doctest.DocTestParser().get_doctest(vars(value).get("__doc__") or value.__doc__, {}, name, name, 0)
+        if not examples.examples or "\n    Example:\n" not in f"\n{value.__doc__}":
+            without.append(name)
+        run_examples(examples)
+    assert not without, f"no example under the heading Example: in the docstrings of {', '.join(without)}"
+
+
+def modules_with_examples() -> list[str]:
+    package = ROOT / "hf_pct"
+    files = [file for file in sorted(package.rglob("*.py")) if ">>>" in file.read_text(encoding="utf-8")]
+    inside = [file.relative_to(ROOT).with_suffix("") for file in files if (file.parent / "__init__.py").exists()]
+    return [".".join(path.parts).removesuffix(".__init__") for path in inside]
+
+
+@pytest.mark.usefixtures("empty_folder")
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_examples_in_docstrings_print_what_they_say(module):
+    tests = [test for test in doctest.DocTestFinder().find(importlib.import_module(module)) if test.examples]
+    for test in tests:
+        run_examples(test)
 
 
 def test_links_within_the_project_lead_somewhere():

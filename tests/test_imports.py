@@ -27,8 +27,8 @@ def run_cli(*arguments: str) -> str:
     "code",
     [
         "import hf_pct",
-        "import hf_pct.flips.compare, hf_pct.flips.gate, hf_pct.flips.stats, hf_pct.labels",
-        "import hf_pct.flips.displacement, hf_pct.flips.uncertainty, hf_pct.flips.epochs\n"
+        "import hf_pct.flips.compare, hf_pct.flips.gate, hf_pct.flips.stats, hf_pct.core.labels",
+        "import hf_pct.flips.studies.displacement, hf_pct.flips.studies.uncertainty, hf_pct.flips.studies.epochs\n"
         "from hf_pct import mean_predictions, most_centric",
         "from hf_pct import count_flips, Predictions, compare, FlipReport, GateConfig, check_gate, metric_path",
         run_cli("--help"),

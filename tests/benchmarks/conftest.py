@@ -1,6 +1,6 @@
-"""The benchmarks are programs in a folder, not a package: their modules are found by this path."""
+"""The benchmarks are a package beside the kit, found from the root of the repository."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from student_gaps import describe, gap_of, nearness
-from table_specs import read_table
-from table_store import LOGITS, Store
+
+from benchmarks.tables.specs import read_table
+from benchmarks.tables.store import LOGITS, Store
+from benchmarks.tables.student_gaps import describe, gap_of, nearness
 
 ENSEMBLE = np.array([[3.0, 1.0, -4.0], [0.0, 2.0, -2.0]])
 
@@ -47,7 +48,7 @@ def test_a_line_for_each_row_of_students(tmp_path, capsys):
     for cell, made in table.cells.items():
         store.folder(cell).mkdir(parents=True)
         student = made.spec["method"] == "elodi"
-        np.savez(store.folder(cell) / LOGITS, logits=(ENSEMBLE / 2 if student else ENSEMBLE).astype(np.float16))
+        np.savez(store.folder(cell) / LOGITS, test=(ENSEMBLE / 2 if student else ENSEMBLE).astype(np.float16))
     (line,) = describe(table, store)
     assert line.startswith("| T0: elodi | 6 | ")
     assert line.split(" | ")[4:7] == ["2.00", "-1.00", "0.00"]

@@ -1,7 +1,8 @@
 """Which rows and classes an old model has: half of them, those of the paper's first file, or those of few classes."""
 
 import numpy as np
-from table_data import Rows, Task
+
+from benchmarks.tables.inputs.tasks import Rows, Task
 
 TRAIN = Rows([f"row {i}" for i in range(6)], np.array([0, 1, 2, 0, 1, 2]), np.arange(6))
 

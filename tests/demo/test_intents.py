@@ -106,7 +106,7 @@ def test_minilm_is_found_without_importing_its_package():
 )
 def test_a_missing_package_says_how_to_install_it(monkeypatch, function, module):
     monkeypatch.setattr(packages, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=rf"'{module}' is not installed.*pip install 'hf-pct\[demo\]'"):
+    with pytest.raises(ModuleNotFoundError, match=rf"'{module}' is not installed.*pip install 'hf-pct\[demo\]"):
         function()
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from hf_pct.cli import main
-from hf_pct.data import load_data
 from hf_pct.demo.story import MARKER, run_demo
 from hf_pct.demo.telling import GATE
 from hf_pct.flips.gate import check_gate
-from hf_pct.flips.markdown import percent
-from hf_pct.flips.predictions import Predictions
+from hf_pct.flips.render.report import percent
 from hf_pct.flips.report import FlipReport
-from hf_pct.predict import predict
+from hf_pct.flips.tables.predictions import Predictions
+from hf_pct.models.data import load_data
+from hf_pct.models.predict import predict
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def told(tmp_path_factory, cache):
     folder = tmp_path_factory.mktemp("demo") / "out"
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
-        patch.setattr("hf_pct.training.tables.default_cache_dir", lambda: cache)
+        patch.setattr("hf_pct.training.references.part.default_cache_dir", lambda: cache)
         assert run_demo(folder, quick=True) == 0
     return folder, printed.getvalue()
 

@@ -171,7 +171,9 @@ def test_counts_refuse_negative_numbers():
 @settings(max_examples=20)
 @given(three_columns())
 def test_as_dict_holds_counts_and_rates(columns):
-    flat = count_flips(*columns).as_dict()
+    flat = count_flips(*columns).to_dict()
+    with pytest.warns(DeprecationWarning, match="to_dict"):
+        assert count_flips(*columns).as_dict() == flat
     assert flat["total"] == len(columns[0])
     assert set(RATES) < set(flat)
     assert all(isinstance(value, (int, float)) for value in flat.values())

@@ -4,7 +4,7 @@ import pytest
 from flip_tables import side
 
 from hf_pct import GateConfig, NotComparableError, check_gate, compare
-from hf_pct.flips.gate_output import gate_junit, gate_markdown, gate_text
+from hf_pct.flips.render.gate import gate_junit, gate_markdown, gate_text
 
 LABELS = ["no"] * 100 + ["yes"] * 100
 
@@ -59,7 +59,11 @@ def test_one_failed_rule_is_enough_and_the_others_are_still_shown(report):
 
 
 def test_small_classes_can_be_left_unjudged(report):
-    assert verdict(report, max_class_nfr=0.01, min_group_rows=101).passed
+    assert not verdict(report, max_class_nfr=0.01, min_group_rows=100).passed
+    with pytest.raises(
+        NotComparableError, match=r"no class has 101 rows \(the largest has 100\), so it judges nothing"
+    ):
+        verdict(report, max_class_nfr=0.01, min_group_rows=101)
 
 
 def test_markdown_and_junit(report):

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hf_pct import Predictions
-from hf_pct.flips.predictions import METADATA_KEY, Provenance
+from hf_pct.flips.tables.predictions import METADATA_KEY, Provenance
 
 NAMES = ["no", "yes", "maybe"]
 

@@ -5,7 +5,7 @@ import pytest
 from flip_tables import random_pair, side
 
 from hf_pct import FlipReport, NotComparableError, compare
-from hf_pct.flips.predictions import Provenance
+from hf_pct.flips.tables.predictions import Provenance
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,15 @@ import traceback
 
 def cli(verb: str, *arguments: object) -> int:
     """A verb as `hf-pct` runs it: errors that a person can mend become exit codes."""
-    from hf_pct.flips.errors import NotComparableError
-    from hf_pct.hub import command
+    from hf_pct.cli.commands import load_command
+    from hf_pct.core.errors import NotComparableError
 
     parser = argparse.ArgumentParser(prog=f"hf-pct {verb}")
-    name = verb.replace("-", "_")
-    getattr(command, f"add_{name}_arguments")(parser)
+    command = load_command(verb)
+    command.add_arguments(parser)
     args = parser.parse_args([str(argument) for argument in arguments])
     try:
-        return getattr(command, f"run_{name}")(args)
+        return command.run(args)
     except NotComparableError as error:
         print(f"not comparable: {error}")
         return 3

@@ -3,7 +3,7 @@
 import pytest
 from hub_kit import OLD_CARD, OTHER
 
-from hf_pct.hub.old_card import with_new_version
+from hf_pct.hub.card.old_card import with_new_version
 
 
 def test_the_old_model_is_asked_to_point_to_the_new_one(hub, client, update):

@@ -12,9 +12,9 @@ from huggingface_hub import ModelCard
 from loopback_repos import BLOCK, yaml_problems
 
 from hf_pct import Predictions, compare
-from hf_pct.flips.predictions import Provenance
-from hf_pct.hub.card import make_card
-from hf_pct.hub.names import hub_id, public_name
+from hf_pct.flips.tables.predictions import Provenance
+from hf_pct.hub.card.text import make_card
+from hf_pct.hub.client.names import hub_id, public_name
 from hf_pct.hub.public_report import public_report
 
 HOSTILE = [
@@ -170,22 +170,22 @@ def test_slices_are_published_only_by_name():
 def test_the_verb_writes_a_card_without_torch(tmp_path):
     report_of(["a", "b"]).save(tmp_path / "flip_report.json")
     code = (
-        "import argparse, sys\nfrom hf_pct.hub import command\nparser = argparse.ArgumentParser()\n"
-        "command.add_card_arguments(parser)\n"
+        "import argparse, sys\nfrom hf_pct.cli.publish import card as command\nparser = argparse.ArgumentParser()\n"
+        "command.add_arguments(parser)\n"
         "args = parser.parse_args(['flip_report.json', '--repo_id', 'org/new', '--output', 'README.md'])\n"
-        "assert command.run_card(args) == 0\n"
+        "assert command.run(args) == 0\n"
         "assert not {'torch', 'transformers', 'datasets', 'evaluate'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
     assert "org/new" in (tmp_path / "README.md").read_text()
 
 
-@pytest.mark.parametrize("verb", ["card", "push", "verify", "push_metric"])
+@pytest.mark.parametrize("verb", ["card", "push", "verify", "push-metric"])
 def test_the_options_have_underscores_and_help(verb, capsys):
-    from hf_pct.hub import command
+    from hf_pct.cli.commands import load_command
 
     parser = argparse.ArgumentParser()
-    getattr(command, f"add_{verb}_arguments")(parser)
+    load_command(verb).add_arguments(parser)
     for action in parser._actions:
         assert action.help
         assert not any("-" in option.removeprefix("--") for option in action.option_strings if option != "-h")

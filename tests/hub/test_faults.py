@@ -82,6 +82,26 @@ def test_a_long_wait_is_left_to_the_person(hub, client, update):
     assert set(hub.model("org/later").files) == {".gitattributes"}
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "soon", "Fri, 99 Nope 2026"])
+def test_a_wait_that_is_no_time_is_as_if_none_was_asked_for(hub, client, value):
+    hub.fail("GET", r"/api/models/org/intent-v1", 503, times=2, Retry_After=value)
+    waits = client.run(
+        """
+        import time
+        from huggingface_hub import HfApi
+        from hf_pct.hub.client import calls
+        waits, real = [], time.sleep
+        calls.time.sleep = waits.append
+        try:
+            calls.call("look", lambda: HfApi().model_info("org/intent-v1"))
+        finally:
+            calls.time.sleep = real
+        result = waits
+        """
+    )
+    assert waits == [1, 2]
+
+
 def test_someone_who_commits_in_between_is_not_overwritten(hub, client, update):
     """The plan was made on an older state: it is made again, and finds their card."""
     repo = hub.add("models", "org/shared", {})
@@ -125,7 +145,9 @@ def test_someone_who_commits_in_between_is_not_overwritten(hub, client, update):
 def test_who_may_not_write_is_told_before_any_work(hub, client, update, token, repo_id, message):
     before = len(hub.log)
     answer = client.ask(
-        "from hf_pct.hub.access import check_write_access; check_write_access(a.repo_id)", token, repo_id=repo_id
+        "from hf_pct.hub.client.access import check_write_access; check_write_access(a.repo_id)",
+        token,
+        repo_id=repo_id,
     )
     assert message in answer.message
     code, out = push(client, update, repo_id, token=token)

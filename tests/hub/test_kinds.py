@@ -159,11 +159,11 @@ def test_a_trainer_pushes_the_model_with_its_flips(hub, client, update, tmp_path
     assert report["old"]["revision"] == update.old_commit
     record = json.loads(repo.files["pct_config.json"])
     assert record["method"] == "fd-lm"
-    assert record["settings"]["beta"] == 2.0
+    assert record["settings"]["right_rows"] == 2.0
     assert not {"output_dir", "hub_token", "hub_model_id"} & set(record["settings"])
     card = repo.files["README.md"].decode()
     assert "- focal-distillation" in card
-    assert "| beta | 2.0 |" in card
+    assert "| right_rows | 2.0 |" in card
     assert "training_args.bin" not in repo.files
     assert len(repo.branches["main"]) == 2  # checkpoints did not go up on the way
     assert client.cli("verify", "org/trained")[0] == 0

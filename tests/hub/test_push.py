@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -111,6 +112,57 @@ def test_columns_are_published_when_they_are_named(hub, client, update):
     report = json.loads(repo.files["flip_report.json"])
     assert {"text", "channel"} < set(report["flips"][0])
     assert set(report["slices"]) == {"channel"}
+
+
+def test_what_should_be_private_does_not_go_into_a_public_repository(hub, client, update):
+    repo = hub.add("models", "org/open", {})
+    data = hub.add("datasets", "org/open-flips", {})
+    before, started = repo.head, len(hub.log)
+    push = ("push", update.new, "--report", update.report, "--repo_id")
+    code, out = client.cli(*push, "org/open", "--private")
+    assert code == 2
+    assert "org/open exists and is public, and this should be private" in out
+    code, out = client.cli(*push, "org/open", "--flips_dataset", "org/open-flips")  # private unless said otherwise
+    assert code == 2
+    assert "org/open-flips exists and is public" in out
+    assert (repo.head, set(data.files)) == (before, {".gitattributes"})
+    assert not [route for method, route, _ in hub.log[started:] if method in ("POST", "PUT")]
+
+
+def test_nothing_follows_a_link_out_of_the_folder(hub, client, update, tmp_path):
+    folder = shutil.copytree(update.new, tmp_path / "model")
+    (tmp_path / "secret.txt").write_text("secret")
+    (folder / "vocab.txt").symlink_to(tmp_path / "secret.txt")
+    code, out = client.cli("push", folder, "--repo_id", "org/linked", "--report", update.report)
+    assert code == 2
+    assert "vocab.txt is a link to" in out
+    assert ("models", "org/linked") not in hub.repos
+
+
+def test_paths_of_this_machine_stay_here(hub, client, update, tmp_path):
+    folder = shutil.copytree(update.new, tmp_path / "secret" / "model")
+    lay = f"{tmp_path}/secret"
+    changes = {
+        "config.json": {"_name_or_path": f"{lay}/base", "custom": {"teacher": f"{lay}/big"}},
+        "tokenizer_config.json": {"name_or_path": f"{lay}/base", "tokenizer_file": "/opt/x/tokenizer.json"},
+        "pct_config.json": {"method": "kd", "settings": {"data": f"{lay}/rows.jsonl"}},
+    }
+    for name, values in changes.items():
+        before = json.loads((folder / name).read_text()) if (folder / name).is_file() else {}
+        (folder / name).write_text(json.dumps(before | values))
+    report = json.loads(update.report.read_text())
+    report["notes"] = [f"left out: {lay}/rows.jsonl"]
+    report["new"]["settings"] = {"processor": f"{lay}/tokenizer"}
+    (tmp_path / "report.json").write_text(json.dumps(report))
+    code, out = client.cli("push", folder, "--repo_id", "org/clean", "--report", tmp_path / "report.json")
+    assert code == 0, out
+    for name, content in hub.model("org/clean").files.items():
+        assert b"secret" not in content, name
+        assert b"/opt/x" not in content, name
+    config = json.loads(hub.model("org/clean").files["config.json"])
+    assert config["custom"] == {"teacher": "big"}
+    assert config["id2label"] == json.loads((update.new / "config.json").read_text())["id2label"]
+    assert json.loads((folder / "config.json").read_text())["custom"] == changes["config.json"]["custom"]
 
 
 def test_an_existing_card_is_kept_unless_it_is_to_be_replaced(hub, client, update):

@@ -6,7 +6,7 @@ import sys
 from datasets import Dataset
 from merging_kit import nudged, tiny_bert
 
-from hf_pct.merging.args import BCWIArguments
+from hf_pct.merging.arguments import BCWIArguments
 from hf_pct.merging.merger import BCWIMerger
 
 

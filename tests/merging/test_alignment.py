@@ -8,9 +8,9 @@ from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from torch import nn
 from transformers import RobertaConfig, RobertaForSequenceClassification
 
-from hf_pct.merging.alignment import align_model, align_state, renumber
 from hf_pct.merging.interpolate import interpolate
-from hf_pct.merging.symmetries import find_groups
+from hf_pct.merging.rebasing.alignment import align_model, align_state, renumber
+from hf_pct.merging.rebasing.symmetries import find_groups
 
 
 def tiny_roberta(seed):

@@ -2,6 +2,8 @@ import json
 import os
 import shutil
 import struct
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,14 +11,17 @@ from merging_kit import tiny_bert
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSequenceClassification
 
-from hf_pct.flips.errors import NotComparableError
-from hf_pct.merging import streaming, weight_files
-from hf_pct.merging.checkpoints import open_checkpoint
+from hf_pct.core.errors import NotComparableError
+from hf_pct.core.files import OutputError
+from hf_pct.merging.checkpoints import read as weight_files
+from hf_pct.merging.checkpoints import stream as streaming
+from hf_pct.merging.checkpoints.folders import open_checkpoint
+from hf_pct.merging.checkpoints.read import Files, file_hash, hash_weights, read_weight_file
+from hf_pct.merging.checkpoints.record import MergeRecord
+from hf_pct.merging.checkpoints.replay import replay
+from hf_pct.merging.checkpoints.stream import merge_checkpoints
 from hf_pct.merging.interpolate import interpolate, uniform_soup
-from hf_pct.merging.record import MergeRecord
-from hf_pct.merging.replay import replay
-from hf_pct.merging.streaming import merge_checkpoints
-from hf_pct.merging.weight_files import Files, file_hash, hash_weights, read_weight_file
+from hf_pct.models.fingerprints import weights_fingerprint
 
 
 def load_folder(folder):
@@ -148,6 +153,59 @@ def test_replay_refuses_inputs_that_changed(folders, tmp_path):
         replay(tmp_path / "c.json", tmp_path / "b")
 
 
+def test_a_record_that_proves_nothing_is_not_replayed(folders, tmp_path):
+    merge_checkpoints(folders / "old", folders / "new", tmp_path / "a", alpha=0.4)
+    record = json.loads((tmp_path / "a/pct_merge.json").read_text())
+    cases = [
+        ({"output": {}}, "hashes of no output files.*cannot be checked"),
+        ({"old": {"path": str(folders / "old"), "weights": ""}}, "does not record the weights of"),
+        ({"not_replayable": "it was made by hand"}, "cannot be replayed, because it was made by hand"),
+    ]
+    for change, says in cases:
+        (tmp_path / "c.json").write_text(json.dumps(record | change))
+        with pytest.raises(NotComparableError, match=says):
+            replay(tmp_path / "c.json", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+
+
+def test_the_record_has_the_hash_by_which_a_report_knows_the_merged_model(folders, tmp_path):
+    record = merge_checkpoints(folders / "sharded_old", folders / "new", tmp_path / "a", alpha=0.4)
+    load = AutoModelForSequenceClassification.from_pretrained
+    assert record.weights == weights_fingerprint(load(tmp_path / "a"))
+    assert record.old.weights == weights_fingerprint(load(folders / "old"))
+    assert record.new[0].weights == weights_fingerprint(load(folders / "new"))
+
+
+def test_evidence_about_the_unmerged_model_stays_with_it(folders, tmp_path):
+    new = copied(folders / "new", tmp_path / "new")
+    evidence = [
+        "flip_report.json",
+        "flip_report.md",
+        "old_predictions.parquet",
+        "eval_results.json",
+        "pct_config.json",
+    ]
+    evidence += ["all_results.json", "README.md", "trainer_state.json", "training_args.bin", "notes.txt"]
+    reading = ["tokenizer_config.json", "vocab.txt", "preprocessor_config.json", "special_tokens_map.json"]
+    for name in (*evidence, *reading):
+        (new / name).write_text("{}")
+    merge_checkpoints(folders / "old", new, tmp_path / "out", alpha=0.4)
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"config.json", "model.safetensors", "pct_merge.json", *reading}
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folders, tmp_path):
+    new = copied(folders / "new", tmp_path / "new")
+    (tmp_path / "secret.txt").write_text("secret")
+    (new / "inside.txt").write_text("words")
+    (new / "vocab.json").symlink_to(new / "inside.txt")
+    merge_checkpoints(folders / "old", new, tmp_path / "out", alpha=0.4)
+    assert (tmp_path / "out/vocab.json").read_text() == "words"
+    (new / "vocab.txt").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(NotComparableError, match=r"vocab\.txt is a link to .*secret\.txt, outside of its folder"):
+        merge_checkpoints(folders / "old", new, tmp_path / "again", alpha=0.4)
+
+
 def test_weights_hash_does_not_depend_on_shards(folders):
     hashes = {hash_weights(open_checkpoint(folders / name)[0].entries) for name in ("old", "sharded_old")}
     assert len(hashes) == 1
@@ -247,8 +305,31 @@ def test_a_full_disk_leaves_nothing_behind(folders, tmp_path, monkeypatch):
         merge_checkpoints(folders / "old", folders / "new", tmp_path / "out", alpha=0.5)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
-    with pytest.raises(NotComparableError, match="1 are free on that disk"):
+    with pytest.raises(OutputError, match="1 are free on that disk"):  # no word about the models: exit 2, not 3
         merge_checkpoints(folders / "old", folders / "new", tmp_path / "out", alpha=0.5)
+
+
+def test_a_hundred_shards_need_no_hundred_open_files(folders, tmp_path):
+    for name in ("old", "new"):
+        model = load_file(folders / name / "model.safetensors")
+        pieces = {f"{entry}.{row}": part.clone() for entry, value in model.items() for row, part in enumerate(value)}
+        groups = [dict(list(pieces.items())[start::100]) for start in range(100)]
+        index = {}
+        (tmp_path / name).mkdir()
+        for number, group in enumerate(groups):
+            save_file(group, tmp_path / name / f"model-{number}.safetensors", metadata={"format": "pt"})
+            index |= dict.fromkeys(group, f"model-{number}.safetensors")
+        (tmp_path / name / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
+        "from hf_pct.merging import merge_checkpoints\n"
+        "merge_checkpoints('old', 'new', 'out', alpha=0.4)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+    assert len(list((tmp_path / "out").glob("*.safetensors"))) == 100
+    merge_checkpoints(tmp_path / "old", tmp_path / "new", tmp_path / "again", alpha=0.4)
+    for path in (tmp_path / "out").glob("*.safetensors"):
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
 def test_an_empty_output_folder_is_used_and_a_fisher_must_fit(folders, tmp_path):

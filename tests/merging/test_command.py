@@ -1,6 +1,7 @@
 import argparse
 import json
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,18 +11,19 @@ from merging_kit import nudged, tiny_bert
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification, BertTokenizer
 
-from hf_pct.flips.errors import NotComparableError
-from hf_pct.merging.command import add_merge_arguments, run_merge
+from hf_pct.cli import main
+from hf_pct.cli.change import merge as command
+from hf_pct.core.errors import NotComparableError
+from hf_pct.merging.checkpoints.record import MergeRecord
 from hf_pct.merging.interpolate import interpolate
-from hf_pct.merging.record import MergeRecord
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{i}" for i in range(40))]
 
 
 def run(*arguments):
     parser = argparse.ArgumentParser()
-    add_merge_arguments(parser)
-    return run_merge(parser.parse_args([str(argument) for argument in arguments]))
+    command.add_arguments(parser)
+    return command.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,7 @@ def world(tmp_path_factory):
 
 
 def test_a_given_alpha(world, tmp_path, capsys):
-    assert run(world / "old", world / "new", "--alpha", "0.4", "--output_dir", tmp_path / "out", "--quiet") == 0
+    assert run(world / "old", world / "new", "--alpha", ".4", "--output_dir", tmp_path / "out", "--quiet") == 0
     assert "merged at alpha 0.4" in capsys.readouterr().out
     old, new = (load_file(world / name / "model.safetensors") for name in ("old", "new"))
     merged, expected = load_file(tmp_path / "out/model.safetensors"), interpolate(old, new, 0.4)
@@ -117,6 +119,20 @@ def test_bad_alpha_not_mergeable_and_a_full_folder(world, tmp_path, capsys):
         run(world / "old", world / "new", "--alpha", "0.5", "--output_dir", world)
 
 
+def test_a_full_disk_and_a_link_are_found_before_the_merge_and_are_wrong_use(world, tmp_path, small_disk, capsys):
+    (tmp_path / "link").symlink_to(tmp_path)
+    (small_disk / "filler").write_bytes(b"x" * shutil.disk_usage(small_disk).free)
+    data = ["--dataset", str(world / "dev.jsonl")]
+    for alpha in (["--alpha", "0.4"], ["--alpha", "auto", *data]):
+        for out, says in ((small_disk / "out", "are free on that disk"), (tmp_path / "link", "is a link to")):
+            merge = ["merge", str(world / "old"), str(world / "new"), *alpha, "--quiet", "--output_dir", str(out)]
+            assert main(merge) == 2
+            printed = capsys.readouterr()
+            assert says in printed.err
+            assert "accuracy" not in printed.out  # nothing was swept
+    assert [path.name for path in small_disk.iterdir()] == ["filler"]
+
+
 def test_the_example_trains_merges_and_reports(world, tmp_path, monkeypatch, capsys):
     script = Path(__file__).resolve().parents[2] / "examples/text_classification/merge_update.py"
     flags = {"old_model": world / "old", "train_file": world / "dev.jsonl", "validation_file": world / "dev.jsonl"}
@@ -128,3 +144,50 @@ def test_the_example_trains_merges_and_reports(world, tmp_path, monkeypatch, cap
     assert "alpha" in capsys.readouterr().out
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"model.safetensors", "tokenizer.json", "pct_merge.json", "flip_report.json"} <= written
+
+
+@pytest.fixture(scope="module")
+def adapters(world):
+    """Two LoRA adapters of the old model, saved with their tokenizer as our trainers save them."""
+    peft = pytest.importorskip("peft")
+    tokenizer = BertTokenizer.from_pretrained(world / "old")
+    for seed, name, targets in ((5, "lora_old", ["query", "value"]), (6, "lora_new", ["query"])):
+        config = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=targets)
+        base = AutoModelForSequenceClassification.from_pretrained(world / "old")
+        model = peft.get_peft_model(base, config)
+        torch.manual_seed(seed)
+        for parameter in (p for p in model.parameters() if p.requires_grad):
+            parameter.data += 0.1 * torch.randn_like(parameter)
+        model.save_pretrained(world / name)
+        tokenizer.save_pretrained(world / name)
+    return world / "lora_old", world / "lora_new"
+
+
+def adapter_weights(world, folder):
+    from peft import PeftModel
+
+    base = AutoModelForSequenceClassification.from_pretrained(world / "old")
+    return PeftModel.from_pretrained(base, folder).merge_and_unload().state_dict()
+
+
+def test_two_adapters(world, adapters, tmp_path, capsys):
+    assert run(*adapters, "--alpha", "0.3", "--output_dir", tmp_path / "out", "--quiet") == 0
+    assert "merged two adapters at alpha 0.3" in capsys.readouterr().out
+    old, new, merged = (adapter_weights(world, folder) for folder in (*adapters, tmp_path / "out"))
+    for name, value in merged.items():
+        torch.testing.assert_close(value, 0.3 * old[name] + 0.7 * new[name], rtol=1e-4, atol=1e-5)
+    assert (tmp_path / "out/tokenizer.json").is_file()
+    assert run(*adapters, "--alpha", "0.3", "--rank", "1", "--output_dir", tmp_path / "small", "--quiet") == 0
+    assert "rank 1, relative error 0." in capsys.readouterr().out
+
+
+def test_adapters_leave_few_choices(world, adapters, tmp_path):
+    out = ("--alpha", "0.3", "--output_dir", tmp_path / "out", "--quiet")
+    with pytest.raises(ValueError, match=r"is an adapter and .* is not"):
+        run(adapters[0], world / "new", *out)
+    with pytest.raises(ValueError, match="--method linear, as one old and one new"):
+        run(*adapters, adapters[1], "--method", "soup", *out)
+    with pytest.raises(ValueError, match="one alpha for all parts"):
+        run(*adapters, "--alpha", '{"default": 0.2}', "--output_dir", tmp_path / "out")
+    with pytest.raises(ValueError, match="--rank is for two LoRA adapters"):
+        run(world / "old", world / "new", "--rank", "3", *out)

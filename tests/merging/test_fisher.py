@@ -1,17 +1,16 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import timm
 import torch
 from bag_model import ROWS, Bag, pad
+from fisher_families import FAMILIES, make_family
 from merging_kit import tiny_bert
 from torch import nn
+from two_processes import run_in_two_processes
 
-from hf_pct.merging.fisher import diagonal_fisher, fisher_batches, load_fisher, save_fisher
-from hf_pct.merging.per_sample import unsupported
+from hf_pct.models.fisher.diagonal import diagonal_fisher, fisher_batches, load_fisher, save_fisher
+from hf_pct.models.fisher.per_sample import unsupported
 
 HERE = Path(__file__).resolve().parent
 
@@ -126,6 +125,32 @@ def test_unknown_models_fall_back_to_the_loop(bare, caplog):
             diagonal_fisher(model, [batch], way="hooks")
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_equals_the_loop_and_only_what_is_not_served_goes_through_it(family, caplog):
+    model, batch, served = make_family(family)
+    state = list(model.state_dict())
+    parts = [{name: value[start : start + 3] for name, value in batch.items()} for start in (0, 3)]
+    assert_same_norm(diagonal_fisher(model, parts), diagonal_fisher(model, [batch], way="loop"))
+    assert ("single samples" in caplog.text) is not served
+    assert list(model.state_dict()) == state
+    assert all(isinstance(p, nn.Parameter) and p.requires_grad and p.grad is None for p in model.parameters())
+
+
+def test_a_batch_of_one_decides_nothing_about_the_others():
+    model, batch, _ = make_family("vit", samples=5)
+    parts = [{name: value[part] for name, value in batch.items()} for part in (slice(0, 1), slice(1, 5))]
+    assert_same_norm(diagonal_fisher(model, parts), diagonal_fisher(model, [batch], way="loop"))
+
+
+def test_frozen_weights_stay_out(caplog):
+    model, batch, _ = make_family("vit")
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_("cls_token" not in name and "layers.0" not in name)
+    found = diagonal_fisher(model, [batch])
+    assert found.keys() == {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert_same_norm(found, diagonal_fisher(model, [batch], way="loop"))
+
+
 def test_batching_does_not_matter():
     model, batch = tiny_bert(1), text_batch(8)
     halves = [{name: value[:4] for name, value in batch.items()}, {name: value[4:] for name, value in batch.items()}]
@@ -160,20 +185,7 @@ def test_bad_input():
 
 
 def test_two_processes_give_the_same(tmp_path):
-    port = str(20000 + os.getpid() % 20000)
-    code = (
-        "import sys, torch.distributed as dist; dist.init_process_group('gloo')\n"
-        "from hf_pct.merging.fisher import diagonal_fisher, fisher_batches, save_fisher\n"
-        "from bag_model import ROWS, Bag, pad\n"
-        "fisher = diagonal_fisher(Bag(), fisher_batches(ROWS, pad, 3))\n"
-        "save_fisher(fisher, sys.argv[1] + str(dist.get_rank())); dist.destroy_process_group()"
-    )
-    running = []
-    for rank in ("0", "1"):
-        place = {"RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        command = [sys.executable, "-c", code, str(tmp_path / "fisher")]
-        running.append(subprocess.Popen(command, env={**os.environ, **place, "OMP_NUM_THREADS": "1"}, cwd=HERE))
-    assert [process.wait(timeout=120) for process in running] == [0, 0]
+    run_in_two_processes(Path(__file__).with_name("fisher_script.py"), tmp_path / "fisher")
     save_fisher(diagonal_fisher(Bag(), fisher_batches(ROWS, pad, 3)), tmp_path / "one")
     for rank in (0, 1):
         assert_same(load_fisher(tmp_path / f"fisher{rank}"), load_fisher(tmp_path / "one"))

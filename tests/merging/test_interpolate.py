@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from hf_pct.merging.groups import alpha_of, parameter_group
-from hf_pct.merging.heads import align_fisher_rows, align_head, match_labels
 from hf_pct.merging.interpolate import (
     find_nonfinite,
     interpolate,
@@ -15,7 +14,8 @@ from hf_pct.merging.interpolate import (
     scale_fisher,
     uniform_soup,
 )
-from hf_pct.merging.soup import greedy_soup
+from hf_pct.methods.merges.soup import greedy_soup
+from hf_pct.models.heads import align_fisher_rows, align_head, match_labels
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 

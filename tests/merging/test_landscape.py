@@ -47,7 +47,7 @@ def test_maps(three, old_model):
     if found.x[origin[0]] == 0 == found.y[origin[1]]:
         assert found.error[origin[1], origin[0]] == 0.0
     assert np.array_equal(found.nfr, found.error)  # the old model is always right here
-    assert set(found.as_dict()) == {"x", "y", "loss", "error", "nfr", "corners"}
+    assert set(found.to_dict()) == {"x", "y", "loss", "error", "nfr", "corners"}
 
 
 def test_no_plane(three):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from hf_pct.flips.errors import NotComparableError
-from hf_pct.merging.adapters import merge_lora
+from hf_pct.core.errors import NotComparableError
+from hf_pct.merging.lora import merge_lora
 
 MODULE = "base_model.model.bert.encoder.layer.0.attention.self.query"
 
@@ -112,3 +112,85 @@ def test_peft_loads_it_and_its_outputs_are_those_of_the_averaged_weights(tmp_pat
     for name in merged:
         expected = 0.25 * states[0][name] + 0.75 * states[1][name]
         torch.testing.assert_close(merged[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def peft_pair(root, old_settings, new_settings):
+    """Two adapters of one base with their weights merged in, as PEFT itself computes them."""
+    peft = pytest.importorskip("peft")
+    from merging_kit import tiny_bert
+
+    states = []
+    for seed, name, settings in ((1, "old", old_settings), (2, "new", new_settings)):
+        config = peft.LoraConfig(task_type="SEQ_CLS", r=3, lora_alpha=6, **settings)
+        model = peft.get_peft_model(tiny_bert(0), config)
+        torch.manual_seed(seed)
+        for parameter in (p for p in model.parameters() if p.requires_grad):
+            parameter.data.normal_(0, 0.3)
+        model.save_pretrained(root / name)
+        states.append(peft.PeftModel.from_pretrained(tiny_bert(0), root / name).merge_and_unload().state_dict())
+    return states
+
+
+def peft_state(folder):
+    from merging_kit import tiny_bert
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(tiny_bert(0), folder).merge_and_unload().state_dict()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"target_modules": ["query", "value", "intermediate.dense"]}, {"target_modules": ["query"]}),
+        ({"target_modules": ["query"]}, {"target_modules": ["key", "value"]}),
+        ({"target_modules": r".*\.(query|key)"}, {"target_modules": ["value"], "layers_to_transform": [1]}),
+        ({"target_modules": ["query"]}, {"target_modules": ["query"], "exclude_modules": r".*layer\.0.*"}),
+        (
+            {"target_modules": ["query", "key"], "modules_to_save": ["classifier"]},
+            {"target_modules": ["query"], "rank_pattern": {"layer.1.attention.self.query": 5}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("rank", [None, 8])
+def test_the_modules_of_both_adapters_travel(tmp_path, old, new, rank):
+    one, two = peft_pair(tmp_path, old, new)
+    merge_lora(tmp_path / "old", tmp_path / "new", tmp_path / "out", alpha=0.25, rank=rank)
+    merged = peft_state(tmp_path / "out")
+    for name, value in merged.items():
+        torch.testing.assert_close(value, 0.25 * one[name] + 0.75 * two[name], rtol=1e-4, atol=1e-5)
+
+
+def test_of_two_patterns_that_match_the_first_counts_as_in_peft(tmp_path):
+    settings = {"target_modules": ["query", "value"]}
+    patterns = {"bert.encoder.layer.0.attention.self.query": 48, "query": 24, r"self\.(query|value)": 12}
+    one, two = peft_pair(tmp_path, settings, {**settings, "alpha_pattern": patterns})
+    merge_lora(tmp_path / "old", tmp_path / "new", tmp_path / "out", alpha=0.5)
+    for name, value in peft_state(tmp_path / "out").items():
+        torch.testing.assert_close(value, 0.5 * one[name] + 0.5 * two[name], rtol=1e-4, atol=1e-5)
+
+
+def test_an_end_keeps_the_files_and_the_tokenizer_comes_along(pair, tmp_path):
+    patterns = {"z.query": 1, "a.query": 2}  # their order counts
+    config = json.loads((pair[1] / "adapter_config.json").read_text())
+    (pair[1] / "adapter_config.json").write_text(json.dumps({**config, "alpha_pattern": patterns}))
+    (pair[1] / "tokenizer.json").write_text("{}")
+    (pair[1] / "training_args.bin").write_bytes(b"pickled")
+    merge_lora(*pair, tmp_path / "out", alpha=0.0)
+    for name in ("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (pair[1] / name).read_bytes()
+    assert not (tmp_path / "out/training_args.bin").exists()
+
+
+def test_what_the_factors_do_not_say_is_refused(tmp_path):
+    old = write_adapter(tmp_path / "old", 1, init_lora_weights="pissa_niter_4")
+    new = write_adapter(tmp_path / "new", 2)
+    state = load_file(new / "adapter_model.safetensors")
+    del state["base_model.model.classifier.weight"]
+    save_file(state, new / "adapter_model.safetensors")
+    with pytest.raises(NotComparableError) as error:
+        merge_lora(old, new, tmp_path / "out", alpha=0.5)
+    assert "init_lora_weights='pissa_niter_4'" in str(error.value)
+    assert "trained whole in" in str(error.value)
+    (new / "adapter_model.safetensors").write_bytes(b"cut")
+    with pytest.raises(NotComparableError, match="cannot be read"):
+        merge_lora(old, new, tmp_path / "out", alpha=0.5)

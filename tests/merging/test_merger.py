@@ -9,14 +9,18 @@ from datasets import Dataset
 from merging_kit import nudged, tiny_bert
 from transformers import TimmWrapperConfig, TimmWrapperForImageClassification
 
+from hf_pct.core.errors import NotComparableError
+from hf_pct.core.fingerprints import hash_folder
 from hf_pct.flips.compare import compare
-from hf_pct.merging.args import BCWIArguments
-from hf_pct.merging.batchnorm import batchnorm_layers, recalibrate
+from hf_pct.merging.arguments import BCWIArguments
+from hf_pct.merging.checkpoints.record import MergeRecord
+from hf_pct.merging.checkpoints.replay import replay
 from hf_pct.merging.interpolate import interpolate, uniform_soup
 from hf_pct.merging.merger import BCWIMerger
-from hf_pct.merging.record import MergeRecord
 from hf_pct.merging.selection import Contract
 from hf_pct.merging.sides import widened
+from hf_pct.models.batchnorm import batchnorm_layers, recalibrate
+from hf_pct.models.fingerprints import weights_fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +91,11 @@ def test_merge_keeps_the_contract_and_saves(tmp_path, rows, old_model, new_model
     assert record.alpha == selection.alpha
     assert len(record.curve) == 11
     assert (tmp_path / "saved/model.safetensors").exists()
+    assert record.weights == hash_folder(tmp_path / "saved")[0]
+    assert record.old.weights == weights_fingerprint(merger.old_model)
+    assert all(source.weights for source in record.new)
+    with pytest.raises(NotComparableError, match="cannot be replayed, because"):
+        replay(tmp_path / "saved/pct_merge.json", tmp_path / "again")
 
 
 def test_a_promise_that_cannot_be_kept_is_flagged(tmp_path, rows, old_model, new_models, caplog):

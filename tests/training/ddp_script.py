@@ -1,5 +1,6 @@
 """Run by `test_distributed.py` in two processes: trains as the test does in one, and saves what came out."""
 
+import inspect
 import json
 import sys
 from pathlib import Path
@@ -10,10 +11,12 @@ from safetensors.torch import save_file
 from training_kit import bert, images, texts, timm_model, trainer
 from transformers import BertForSequenceClassification
 from transformers.distributed import DistributedConfig
+from two_processes import end_together
 
 SETTINGS: dict[str, Any] = {
     "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 1000.0, "num_train_epochs": 2, "save_only_model": True,
 }  # fmt: skip
+SHARDS = "fsdp_size" in inspect.signature(DistributedConfig).parameters  # newer than transformers 5.0
 ANCHORED = {"l2_sp_weight": 0.1, "prior_weight_decay": 0.5}
 
 
@@ -66,13 +69,19 @@ def main(folder: Path) -> None:
     if last.is_world_process_zero():
         bert(seed=1).save_pretrained(folder / "start")
     last.accelerator.wait_for_everyone()
+    if SHARDS:
+        train_sharded(folder, batch)
+
+
+def train_sharded(folder: Path, batch: dict[str, int]) -> None:
     sharded = BertForSequenceClassification.from_pretrained(
         folder / "start", distributed_config=DistributedConfig(fsdp_size=2)
     )
     if not all(isinstance(value, torch.distributed.tensor.DTensor) for value in sharded.parameters()):
         raise RuntimeError("the weights were meant to be spread over the two processes")
-    run(folder, "fsdp", sharded, bert(seed=2), texts, reference="live", **batch, **ANCHORED).end()
+    run(folder, "fsdp", sharded, bert(seed=2), texts, reference="live", **batch, **ANCHORED)
 
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+    end_together()

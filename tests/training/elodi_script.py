@@ -6,6 +6,7 @@ from pathlib import Path
 
 from safetensors.torch import save_file
 from training_kit import elodi, texts
+from two_processes import end_together
 
 SETTINGS = {"num_members": 3, "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 1000.0, "num_train_epochs": 2}
 
@@ -26,6 +27,4 @@ if __name__ == "__main__":
     for spread in (True, False):
         run(Path(sys.argv[1]), "spread" if spread else "together", spread_members=spread,
             per_device_train_batch_size=8)  # fmt: skip
-    import torch
-
-    torch.distributed.destroy_process_group()
+    end_together()

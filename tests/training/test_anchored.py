@@ -4,12 +4,12 @@ import pytest
 import torch
 from training_kit import NAMES, bert, distance, images, roberta, texts, timm_model, trainer, weights
 
-from hf_pct.merging.fisher import diagonal_fisher
 from hf_pct.merging.interpolate import scale_fisher
-from hf_pct.training.anchored import Anchor
-from hf_pct.training.mixout import Mixout
-from hf_pct.training.old_weights import OldWeights
-from hf_pct.training.references import ModelReference
+from hf_pct.methods.mixed_layers import Mixout
+from hf_pct.models.fisher.diagonal import diagonal_fisher
+from hf_pct.training.anchors.old_weights import OldWeights
+from hf_pct.training.anchors.penalties import Anchor
+from hf_pct.training.references.spec import ModelReference
 
 NUDGE = 0.05
 
@@ -204,3 +204,38 @@ def test_another_architecture_cannot_be_an_anchor(tmp_path):
     run = trainer(tmp_path, old_model=roberta(seed=2), l2_sp_weight=0.1)
     with pytest.raises(ValueError, match=r"another architecture.*\n  bert.*the old model has no such tensor"):
         run.train()
+
+
+@pytest.mark.parametrize("kind", ["timm", "convnext"])
+def test_mixout_mixes_layer_norms_that_read_channels_first(kind):
+    """They are subclasses of `nn.LayerNorm` with a computation of their own, which they keep."""
+    from timm.layers import LayerNorm2d
+    from transformers.models.convnext.modeling_convnext import ConvNextLayerNorm
+
+    torch.manual_seed(0)
+    norm = LayerNorm2d(6) if kind == "timm" else ConvNextLayerNorm(6, data_format="channels_first")
+    model = torch.nn.Sequential(norm)
+    pixels = torch.randn(2, 6, 4, 4)
+    norm.weight.data.normal_()
+    norm.bias.data.normal_()
+
+    class Old:
+        def __init__(self):
+            self.weights = {"0.weight": torch.full((6,), 3.0), "0.bias": torch.full((6,), -2.0)}
+
+        def beside(self, name, parameter):
+            return self.weights[name], None
+
+    plain = model(pixels)
+    mixout = Mixout(model, Old(), 0.5)
+    model.eval()
+    torch.testing.assert_close(model(pixels), plain)
+    model.train()
+    mean = torch.stack([model(pixels) for _ in range(4000)]).mean(0)
+    torch.testing.assert_close(mean, plain, rtol=0.2, atol=0.3)  # the expectation of a mixed weight is the weight
+    with torch.no_grad():
+        assert not torch.allclose(model(pixels), plain)
+    model(pixels).sum().backward()
+    assert norm.weight.grad is not None
+    mixout.remove()
+    torch.testing.assert_close(model(pixels), plain)

@@ -1,17 +1,19 @@
 """Members that two processes train together, or each by itself, are those that one process trains."""
 
 import json
+from pathlib import Path
 
 import pytest
 from elodi_script import run
 from safetensors.torch import load_file
-from training_kit import distance, in_two_processes
+from training_kit import distance
+from two_processes import run_in_two_processes
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("members")
-    in_two_processes("elodi_script.py", folder)
+    run_in_two_processes(Path(__file__).with_name("elodi_script.py"), folder)
     return folder
 
 

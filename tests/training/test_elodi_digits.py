@@ -6,8 +6,9 @@ import torch
 from digits_kit import Digits
 from training_kit import elodi
 
+from hf_pct import fixed
 from hf_pct.flips.counts import count_flips
-from hf_pct.training.timm_models import timm_classifier
+from hf_pct.models.load.timm_models import timm_classifier
 
 pytest.importorskip("sklearn")
 
@@ -23,7 +24,7 @@ def answers(model, rows):
 
 
 def test_two_students_flip_less_than_two_plain_models(tmp_path):
-    train, held_out = Digits(slice(0, 100)), Digits(slice(800, None))
+    train, held_out = (fixed(Digits(rows)) for rows in (slice(0, 100), slice(800, None)))
     settings = {
         "per_device_train_batch_size": 32, "learning_rate": 5e-3, "num_train_epochs": 20, "logging_steps": 1000,
         "lr_scheduler_type": "linear", "num_members": 4, "reference": "cached",

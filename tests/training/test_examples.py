@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Image
 from PIL import Image as Pictures
 from training_kit import NAMES, bert, texts, tokenizer
+from transformers import AutoTokenizer
 
 from hf_pct.flips.report import FlipReport
-from hf_pct.predict import predict
-from hf_pct.training.script import DataArguments, label_names, parse_arguments, with_label_ids
-from hf_pct.training.timm_models import timm_classifier
+from hf_pct.merging.checkpoints.stream import merge_checkpoints
+from hf_pct.models.load.timm_models import timm_classifier
+from hf_pct.models.predict import predict
+from hf_pct.training.script import DataArguments, cut_texts_at, label_names, parse_arguments, with_label_ids
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEFT_BEHIND = {"model.safetensors", "flip_report.json", "flip_report.md", "train_results.json", "eval_results.json"}
@@ -89,6 +92,24 @@ def test_text_update(tmp_path):
     assert any("loss_distillation" in entry for entry in train)
 
 
+def test_what_a_model_was_trained_to_read_travels_with_it(tmp_path, text_models, text_file):
+    """Saved with the model, the length is that of every command, and a merge keeps it."""
+    old, new = (shutil.copytree(folder, tmp_path / folder.name) for folder in text_models)
+    saved = AutoTokenizer.from_pretrained(new)
+    whole = predict(new, text_file).logits
+    cut_texts_at(saved, 5)
+    saved.save_pretrained(new)
+    cut = predict(new, text_file).logits
+    assert np.abs(cut - whole).max() > 1e-4
+    np.testing.assert_array_equal(cut, predict(new, text_file, max_length=5).logits)
+    merge_checkpoints(old, new, tmp_path / "merged", alpha=0.0)
+    np.testing.assert_array_equal(cut, predict(tmp_path / "merged", text_file).logits)
+    with pytest.raises(ValueError, match="max_seq_length is 0"):
+        cut_texts_at(saved, 0)
+    cut_texts_at(saved, 100)
+    assert saved.model_max_length == 5  # never longer than the model can read
+
+
 def test_image_update(tmp_path):
     model, processor = timm_classifier("test_resnet", ["0", "1", "2"], 16)
     model.save_pretrained(tmp_path / "old")
@@ -149,8 +170,8 @@ def test_settings_that_cannot_be_are_named_before_anything_is_loaded(tmp_path, s
     model = ["--model_name_or_path", tmp_path / "nowhere", "--train_file", "a.csv", "--output_dir", tmp_path / "out"]
     result = run(script, settings, *model, "--num_members", 1, "--ldi_weight", 2)
     assert result.returncode != 0
-    assert "num_members=1: expected at least 2, the paper's is 8" in result.stderr
-    assert "ldi_weight=2.0: a share is a number in [0, 1]" in result.stderr
+    assert "num_members=1: expected a whole number >= 2; the paper's is 8" in result.stderr
+    assert "ldi_weight=2.0: expected a finite number in [0, 1]" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -185,3 +206,39 @@ def test_bare_indices_are_the_old_models():
     assert with_label_ids(rows, "label", ["x", "y", "z"])["labels"][:] == [0, 2]
     with pytest.raises(ValueError, match=r"Labels \[2\] are not indices of the 2 classes"):
         with_label_ids(rows, "label", ["x", "y"])
+
+
+def test_a_first_version_needs_no_old_model(tmp_path):
+    task = write_text_task(tmp_path)[2:]  # without --old_model
+    settings = EXAMPLES / "text_classification" / "plain.yaml"
+    launch("text_classification/run_text_update.py", settings, *task, "--num_train_epochs", 1)
+    assert json.loads((tmp_path / "out" / "eval_results.json").read_text())["eval_accuracy"] >= 0
+    assert not (tmp_path / "out" / "flip_report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--method", "none"], "metric_for_best_model='nfr' is about an old model, and there is none"),
+        (["--train_file", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--label_column_name", "kind"], "label_column_name is 'kind', the rows have id, text, label"),
+        (["--reference", "cached", "--method", "fd-lm"], "There is no old model and the training set has no column"),
+    ],
+)
+def test_what_a_script_cannot_do_is_one_message(tmp_path, changes, message):
+    task = write_text_task(tmp_path)[2:]
+    settings = EXAMPLES / "text_classification" / "fd_lm.yaml"
+    result = run("text_classification/run_text_update.py", settings, *task, *changes)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    assert "run_text_update.py: error: " in result.stderr
+    assert message in result.stderr
+
+
+def test_a_search_with_optuna(tmp_path):
+    pytest.importorskip("optuna")
+    task = write_text_task(tmp_path)
+    settings = EXAMPLES / "text_classification" / "fd_lm.yaml"
+    short = ["--num_train_epochs", 1, "--metric_for_best_model", "accuracy", "--disable_tqdm", "true"]
+    printed = launch("text_classification/search_update.py", settings, *task, *short, "--n_trials", 3)
+    assert re.search(r"%\s+[\d.]+%  --every_row [\d.]+ --right_rows [\d.]+", printed)

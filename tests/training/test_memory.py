@@ -4,7 +4,7 @@ import pytest
 import torch
 from training_kit import arguments, bert, elodi, texts, trainer
 
-from hf_pct.training.args import ELODIArguments
+from hf_pct.training import ELODIArguments
 from hf_pct.training.memory import estimate_memory
 
 
@@ -35,6 +35,8 @@ SETTINGS = {
 def test_the_estimate_is_what_a_run_holds(tmp_path, name):
     run = trainer(tmp_path, max_steps=1, **SETTINGS[name])
     run.train()
+    if name == "momentum" and not run.optimizer.param_groups[0]["momentum"]:
+        pytest.skip("this transformers does not pass optim_args to SGD")
     count = sum(value.numel() for value in run.model.parameters())
     found = estimate_memory(run.args, count, live=run.source.live).to_dict()
     for part, size in held(run).items():
@@ -61,9 +63,10 @@ def test_a_cached_table_is_as_large_as_estimated(tmp_path):
     data = texts(48)
     run = trainer(tmp_path, train=data)
     run.train()
-    (path,) = (tmp_path / "cache").glob("*.npy")
+    (path,) = (tmp_path / "cache").glob("*.safetensors")
     estimate = estimate_memory(run.args, 1, rows=48, classes=4)
-    assert path.stat().st_size - estimate.table == 128  # the header of the file
+    header = 8 + int.from_bytes(path.read_bytes()[:8], "little")
+    assert path.stat().st_size - estimate.table == header
 
 
 @pytest.mark.parametrize(("settings", "copies"), [({"ewc_weight": 1.0}, 2), ({"l2_sp_weight": 1.0}, 1)])

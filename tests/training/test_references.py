@@ -26,11 +26,11 @@ from training_kit import (
     trainer,
     weights,
 )
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
 
-from hf_pct.training import references
-from hf_pct.training.references import SharedClasses
-from hf_pct.training.rows import LOGITS, ReferenceRows, fixed_randomness
+from hf_pct.training.references import spec as references
+from hf_pct.training.references.rows import LOGITS, ReferenceRows, fixed_randomness
+from hf_pct.training.references.spec import SharedClasses
 
 HERE = Path(__file__).parent
 
@@ -112,7 +112,7 @@ def test_a_killed_run_leaves_no_table_that_loads(tmp_path):
 import sys; sys.path.insert(0, {str(HERE)!r})
 import os, signal
 from training_kit import trainer, bert
-import hf_pct.training.tables as tables
+import hf_pct.training.references.part as tables
 calls = []
 plain = tables.check_logits
 def die(*args, **kwargs):
@@ -127,11 +127,13 @@ trainer({str(tmp_path)!r}).train()
     assert result.returncode == -signal.SIGKILL, result.stderr
     left = [path.name for path in (tmp_path / "cache").iterdir()]
     assert left, "it should have died while it was writing"
-    assert not [name for name in left if name.endswith(".npy")]
+    assert not [name for name in left if name.endswith(".safetensors")]
     run = trainer(tmp_path)
     run.train()
-    assert [path.suffix for path in (tmp_path / "cache").iterdir() if path.suffix == ".npy"] == [".npy"]
-    assert os.path.getsize(next((tmp_path / "cache").glob("*.npy"))) > 48 * 4 * 4
+    assert [path.suffix for path in (tmp_path / "cache").iterdir() if path.suffix == ".safetensors"] == [
+        ".safetensors"
+    ]
+    assert os.path.getsize(next((tmp_path / "cache").glob("*.safetensors"))) > 48 * 4 * 4
 
 
 class Noisy(torch.utils.data.Dataset):
@@ -238,7 +240,7 @@ def test_added_classes_get_cross_entropy_only(tmp_path, method):
     data = texts(48, classes=5)
     run = trainer(tmp_path, model=bert(seed=1, names=names), train=data, eval_dataset=data, method=method)
     terms = run.loss_terms(torch.randn(3, 5), {"old": torch.randn(3, 4)}, torch.tensor([4, 4, 4]))
-    assert terms[run.reference_loss.name] == 0
+    assert terms[run.method.term] == 0
     assert terms["ce"] > 0
     run.train()
     metrics = run.evaluate()
@@ -282,6 +284,9 @@ def test_rows_carry_their_own_line():
     assert isinstance(rows.dataset, datasets.Dataset)
 
 
+@pytest.mark.skipif(
+    not hasattr(TrainingArguments, "train_sampling_strategy"), reason="this transformers cannot group rows by length"
+)
 def test_workers_and_length_groups_see_the_same_logits(tmp_path):
     trained = []
     for settings in ({}, {"dataloader_num_workers": 1}):
@@ -300,3 +305,35 @@ def test_plain_training_never_runs_the_old_model(tmp_path, monkeypatch):
     monkeypatch.setattr(run.source.old.reference, "logits", lambda inputs: (calls.append(1), plain(inputs))[1])
     run.train()
     assert len(calls) == 1
+
+
+def test_a_bare_timm_model_is_an_old_model_once_its_classes_are_named(tmp_path):
+    import timm
+
+    def options(**more):
+        return {"model": timm_model(seed=1), "train": images(), "remove_unused_columns": False, **more}
+
+    old = timm_model(seed=2)
+    bare = old.timm_model
+    with pytest.raises(ValueError, match=r"its classes have no names.*old_label_names="):
+        trainer(tmp_path, old_model=bare, **options())
+    wrapped = trainer(tmp_path, old_model=old, eval_dataset=images(16, seed=3), **options())
+    named = trainer(tmp_path, old_model=bare, old_label_names=NAMES, eval_dataset=images(16, seed=3), **options())
+    for run in (wrapped, named):
+        run.train()
+    assert distance(wrapped.model, named.model) < 1e-6
+    assert wrapped.evaluate()["eval_nfr"] == named.evaluate()["eval_nfr"]
+    assert isinstance(bare, timm.models.VisionTransformer)
+
+
+def test_an_old_models_own_tokenizer_is_cut_at_its_positions(tmp_path):
+    generous = tokenizer(tuple(reversed([f"w{number}" for number in range(60)])))
+    generous.model_max_length = 512
+    data = texts()
+    long = data.map(lambda row: {"text": " ".join([row["text"]] * 20)})
+    run = trainer(
+        tmp_path, train=long, old_model=roberta(seed=2), old_processor=generous, processing_class=tokenizer(),
+        reference_columns=["text"],
+    )  # fmt: skip
+    assert run.source.old.encoder.max_length == 39
+    run.train()

@@ -7,7 +7,7 @@ from training_kit import NAMES, arguments, bert, roberta, texts, tokenizer, trai
 from transformers import TrainerCallback
 
 from hf_pct.training import DivergenceError, FocalDistillArguments
-from hf_pct.training.watch import LossWatch
+from hf_pct.training.divergence import LossWatch
 
 
 def test_no_old_model_and_no_column(tmp_path):
@@ -116,7 +116,8 @@ def test_a_folder_that_is_no_model(tmp_path):
 
 
 def run_away(tmp_path, **changes):
-    settings = {"learning_rate": 1e4, "max_grad_norm": 0.0, "optim": "sgd", "num_train_epochs": 20, "pc_weight": 100.0}
+    settings = {"learning_rate": 1e4, "max_grad_norm": 0.0, "optim": "sgd", "num_train_epochs": 20}
+    settings["reference_weight"] = 100.0
     return trainer(tmp_path, **{**settings, **changes})
 
 
@@ -125,7 +126,7 @@ def test_a_runaway_term_is_named_with_the_setting_to_change(tmp_path):
         run_away(tmp_path).train()
     message = str(caught.value)
     assert caught.value.term == "distillation"
-    assert "pc_weight=100" in message
+    assert "reference_weight=100" in message
     assert "learning_rate (now 10000)" in message
     assert "max_grad_norm" in message
     assert "No checkpoint had been written" in message
@@ -134,7 +135,7 @@ def test_a_runaway_term_is_named_with_the_setting_to_change(tmp_path):
 def test_cross_entropy_alone_is_named_when_it_is_alone(tmp_path):
     with pytest.raises(DivergenceError, match="the 'ce' term") as caught:
         run_away(tmp_path, method="none", old_model=None, learning_rate=1e20).train()
-    assert "pc_weight" not in str(caught.value)
+    assert "_weight" not in str(caught.value)
 
 
 def test_the_last_good_checkpoint_is_kept_and_named(tmp_path):
@@ -143,7 +144,7 @@ def test_the_last_good_checkpoint_is_kept_and_named(tmp_path):
         "save_strategy": "steps",
         "save_steps": 1,
         "save_total_limit": 1,
-        "pc_weight": 1.0,
+        "reference_weight": 1.0,
         "learning_rate": 0.0,
     }
     run = run_away(tmp_path, **settings)
@@ -187,4 +188,5 @@ def test_a_limit_of_zero_stops_only_at_nan():
 
 def test_help_texts_name_the_default_paper_values():
     fields = FocalDistillArguments.__dataclass_fields__
-    assert (fields["alpha"].default, fields["beta"].default, fields["temperature"].default) == (1.0, 5.0, 100.0)
+    names = ("every_row", "right_rows", "temperature")
+    assert tuple(fields[name].default for name in names) == (1.0, 5.0, 100.0)

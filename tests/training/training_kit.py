@@ -1,8 +1,5 @@
 """Tiny models from config, a tokenizer of a few words and data to match: what the training tests are made of."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ from transformers import (
     TimmWrapperForImageClassification,
 )
 
-from hf_pct.training.args import ELODIArguments, FocalDistillArguments
+from hf_pct.training.arguments import ELODIArguments, FocalDistillArguments
 from hf_pct.training.elodi import ELODITrainer
 from hf_pct.training.focal_distill import FocalDistillTrainer
 
@@ -66,18 +63,6 @@ def permuted(model, order) -> BertForSequenceClassification:
     other.classifier.weight.data = model.classifier.weight.data[order].clone()
     other.classifier.bias.data = model.classifier.bias.data[order].clone()
     return other
-
-
-def in_two_processes(script: str, folder: Path) -> None:
-    """Run a script of this folder as two processes over gloo; it is given `folder`."""
-    here = Path(__file__).parent
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "PYTHONPATH": str(here)}
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    result = subprocess.run(
-        [*command, str(here / script), str(folder)],
-        env=environment, capture_output=True, text=True, timeout=240, check=False, cwd=here.parent.parent,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr[-3000:]
 
 
 def roberta(seed=0, names=NAMES) -> RobertaForSequenceClassification:
@@ -155,22 +140,32 @@ def elodi(folder: Path | str, model_init=None, train=None, model=None, **changes
     return ELODITrainer(model, args, train_dataset=train, **own)
 
 
-def trainer(folder: Path | str, model=None, train=None, old_model="default", **changes: Any) -> FocalDistillTrainer:
+def trainer(
+    folder: Path | str,
+    model=None,
+    train=None,
+    old_model="default",
+    kind: type[FocalDistillTrainer] = FocalDistillTrainer,
+    method_object=None,
+    **changes: Any,
+) -> FocalDistillTrainer:
     """A text trainer with an old model, unless told otherwise; keyword arguments it does not know are settings."""
     own = {
         name: changes.pop(name)
         for name in ("eval_dataset", "compute_metrics", "callbacks", "old_processor", "old_label_names",
-                     "data_collator", "processing_class")
+                     "data_collator", "processing_class", "compute_loss_func", "preprocess_logits_for_metrics",
+                     "references", "model_init")
         if name in changes
     }  # fmt: skip
     train = texts() if train is None else train
     if "input_ids" in (getattr(train, "column_names", None) or []):
         own.setdefault("data_collator", DataCollatorWithPadding(tokenizer()))
-    return FocalDistillTrainer(
-        bert(seed=1) if model is None else model,
+    return kind(
+        bert(seed=1) if model is None and "model_init" not in own else model,
         arguments(folder, **changes),
         train_dataset=train,
         old_model=bert(seed=2) if isinstance(old_model, str) and old_model == "default" else old_model,
+        method=method_object,
         **own,
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hf_pct import FlipReport, Predictions, compare
-from hf_pct.flips.predictions import Provenance
+from hf_pct.flips.tables.predictions import Provenance
 
 NASTY = "</script><img src=x onerror=\"document.title='owned'\"><!--"
 INTENTS = ["alarm_set", "alarm_stop", "music_play", "weather", NASTY]

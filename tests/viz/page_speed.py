@@ -9,7 +9,7 @@ from page_browser import start_browser
 from page_reports import long_report
 from PIL import Image
 
-from hf_pct.viz.page import write_page
+from hf_pct.viz.page.write import write_page
 
 SCROLL = """const done = arguments[0], list = document.getElementById('list'), times = [];
     let last = performance.now();

@@ -5,8 +5,8 @@ import json
 import pytest
 from page_reports import CHAIN, curve_rows
 
-from hf_pct.viz.curve_svg import curve_figure
 from hf_pct.viz.extras import read_chain, read_curve
+from hf_pct.viz.page.curve import curve_figure
 
 
 def test_a_curve_from_a_file_its_contents_or_its_rows(tmp_path):

@@ -13,7 +13,7 @@ from page_reports import CHAIN, INTENTS, NASTY, curve_rows, long_report, small_r
 from PIL import Image
 
 from hf_pct import FlipReport, GateConfig, check_gate
-from hf_pct.viz.page import render_page, write_page
+from hf_pct.viz.page.write import render_page, write_page
 
 
 class Reader(HTMLParser):

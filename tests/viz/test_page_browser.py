@@ -13,7 +13,7 @@ from page_reports import CHAIN, NASTY, curve_rows, long_report, small_report
 from PIL import Image
 
 from hf_pct import FlipReport, GateConfig, check_gate
-from hf_pct.viz.page import write_page
+from hf_pct.viz.page.write import write_page
 
 pytest.importorskip("selenium.webdriver", reason="no selenium: pip install selenium, or make test-browser")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium on this machine: make test-browser")

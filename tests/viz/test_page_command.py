@@ -11,14 +11,14 @@ import pytest
 from page_reports import CHAIN, curve_rows, small_report
 from PIL import Image
 
-from hf_pct.flips.errors import NotComparableError
-from hf_pct.viz.command import add_page_arguments, run_page
+from hf_pct.cli.measure import page as command
+from hf_pct.core.errors import NotComparableError
 
 
 def page(*arguments) -> int:
     parser = argparse.ArgumentParser()
-    add_page_arguments(parser)
-    return run_page(parser.parse_args([str(each) for each in arguments]))
+    command.add_arguments(parser)
+    return command.run(parser.parse_args([str(each) for each in arguments]))
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_what_is_wrong_is_said(saved, tmp_path):
 
 def test_a_page_needs_neither_torch_nor_matplotlib(saved, tmp_path):
     code = (
-        "import sys; from hf_pct import FlipReport; from hf_pct.viz.page import write_page; "
+        "import sys; from hf_pct import FlipReport; from hf_pct.viz.page.write import write_page; "
         f"write_page({str(tmp_path / 'a.html')!r}, FlipReport.load({str(saved)!r})); "
         "assert not {'torch', 'transformers', 'datasets', 'matplotlib', 'PIL'} & set(sys.modules)"
     )

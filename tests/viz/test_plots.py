@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from page_reports import CHAIN, curve_rows, small_report
 
-from hf_pct.viz.plots import FIGURES, save_plots
+from hf_pct.viz.figures.plots import FIGURES, save_plots
 
 UNITS = ["%", "count", "fraction", "share", "norm", "unit", "nats", "points", "model", "version", "rank", "(rows)"]
 RNG = np.random.default_rng(0)
@@ -44,7 +44,7 @@ def test_nothing_global_is_touched():
     code = (
         "import matplotlib, sys; settings = lambda: [*map(repr, dict.items(matplotlib.rcParams))]\n"
         "before = settings(); "
-        "from hf_pct.viz.plots import FIGURES; FIGURES['rank_histogram']({'a': [2, 3]}); "
+        "from hf_pct.viz.figures.plots import FIGURES; FIGURES['rank_histogram']({'a': [2, 3]}); "
         "assert 'matplotlib.pyplot' not in sys.modules and settings() == before; "
         "assert 'torch' not in sys.modules"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hf_pct.viz.thumbnails import data_uri, thumbnails
+from hf_pct.viz.page.thumbnails import data_uri, thumbnails
 
 
 def decoded(uri: str) -> Image.Image:

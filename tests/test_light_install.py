@@ -1,0 +1,134 @@
+"""The wheel without torch: built, installed into a fresh venv as CI would, and used on two files."""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROWS = [{"id": row, "label": "yes", "prediction": "yes" if row % 4 else "no"} for row in range(40)]
+QUIET = ("--disable-pip-version-check", "--quiet")
+
+
+def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
+    """A command in an environment of its own: nothing of this test's interpreter is on its path."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(
+        [str(word) for word in command], cwd=cwd, env=kept | environment, capture_output=True, text=True, timeout=280
+    )
+
+
+def checked(*command: object, cwd: Path, **environment: str) -> str:
+    done = run(*command, cwd=cwd, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def light(tmp_path_factory) -> Path:
+    """A venv with the wheel and the packages of requirements-light.txt, and nothing else."""
+    folder = tmp_path_factory.mktemp("light")
+    checked(sys.executable, "-m", "pip", "wheel", *QUIET, "--no-deps", "--wheel-dir", folder, ROOT, cwd=folder)
+    (wheel,) = folder.glob("hf_pct-*.whl")
+    lines = (ROOT / "requirements-light.txt").read_text().splitlines()
+    packages = [str(wheel) if line == "." else line for line in lines if line and not line.startswith("#")]
+    (folder / "light.txt").write_text("\n".join(packages))
+    venv.create(folder / "venv", with_pip=True)
+    python = folder / "venv" / "bin" / "python"
+    checked(python, "-m", "pip", "install", *QUIET, "--no-deps", "-r", folder / "light.txt", cwd=folder)
+    return python
+
+
+def test_torch_is_not_there(light, tmp_path):
+    code = "import importlib.util as find; print(any(map(find.find_spec, ['torch', 'transformers', 'datasets'])))"
+    assert checked(light, "-c", code, cwd=tmp_path).strip() == "False"
+
+
+def write_sides(folder: Path) -> None:
+    new = [row | {"prediction": "no"} if row["id"] == 1 else row for row in ROWS]
+    for name, rows in (("old", ROWS), ("new", new)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_two_files_are_compared_gated_and_shown(light, tmp_path):
+    write_sides(tmp_path)
+    hf_pct = (light, "-m", "hf_pct")
+    assert "2.50" in checked(*hf_pct, "compare", "old.jsonl", "new.jsonl", "--output_dir", "out", cwd=tmp_path)
+    report = "out/flip_report.json"
+    assert run(*hf_pct, "gate", report, "--max_nfr", "0.05", cwd=tmp_path).returncode == 0
+    assert run(*hf_pct, "gate", report, "--max_nfr", "0.01", cwd=tmp_path).returncode == 1
+    checked(*hf_pct, "page", report, "-o", "update.html", cwd=tmp_path)
+    assert "</html>" in (tmp_path / "update.html").read_text()
+    checked(*hf_pct, "--help", cwd=tmp_path)
+
+
+def test_traffic_without_labels_is_compared_labelled_and_gated(light, tmp_path):
+    write_sides(tmp_path)
+    hf_pct, sides = (light, "-m", "hf_pct"), ("old.jsonl", "new.jsonl")
+    assert "1 of 40 answers changed" in checked(*hf_pct, "traffic", *sides, cwd=tmp_path)
+    checked(*hf_pct, "label-plan", *sides, "--output", "plan.csv", "--page", "label.html", cwd=tmp_path)
+    plan = (tmp_path / "plan.csv").read_text().splitlines()
+    right = plan[0].split(",").index("right")
+    cells = plan[1].split(",")
+    cells[right] = "old"
+    (tmp_path / "plan.csv").write_text("\n".join([plan[0], ",".join(cells)]) + "\n")
+    traffic = ("traffic", *sides, "--labels", "plan.csv", "--output", "traffic.json")
+    assert "2.50 %" in checked(*hf_pct, *traffic, cwd=tmp_path)
+    assert run(*hf_pct, "gate", "traffic.json", "--max_nfr", "0.05", cwd=tmp_path).returncode == 0
+    assert run(*hf_pct, "gate", "traffic.json", "--max_nfr", "0.01", cwd=tmp_path).returncode == 1
+
+
+def test_what_needs_more_says_what_to_install(light, tmp_path):
+    write_sides(tmp_path)
+    done = run(light, "-m", "hf_pct", "compare", "old.jsonl", "new.jsonl", "--plots", "plots", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "hf-pct[viz]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("limit", "code"), [("0.05", 0), ("0.01", 1)])
+def test_the_steps_of_the_action_give_its_verdict(light, tmp_path, limit, code):
+    write_sides(tmp_path)
+    (tmp_path / "gate.yaml").write_text(f"max_nfr: {limit}\n")
+    output, summary = tmp_path / "output.txt", tmp_path / "summary.md"
+    checked(
+        "bash", ROOT / ".ci" / "action_gate.sh", cwd=tmp_path, PYTHON=str(light), OLD="old.jsonl", NEW="new.jsonl",
+        CONFIG="gate.yaml", OUTPUT_DIR="out", GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary),
+    )  # fmt: skip
+    assert output.read_text() == f"exit_code={code}\n"
+    assert summary.read_text() == (tmp_path / "out" / "gate.md").read_text()
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"flip_report.json", "gate.xml", "update.html"}
+
+
+def test_the_action_says_when_files_cannot_be_compared(light, tmp_path):
+    write_sides(tmp_path)
+    (tmp_path / "gate.yaml").write_text("max_nfr: 0.01\n")
+    (tmp_path / "new.jsonl").write_text('{"id": 900, "label": "yes", "prediction": "yes"}\n')
+    output = tmp_path / "output.txt"
+    checked(
+        "bash", ROOT / ".ci" / "action_gate.sh", cwd=tmp_path, PYTHON=str(light), OLD="old.jsonl", NEW="new.jsonl",
+        CONFIG="gate.yaml", OUTPUT_DIR="out", GITHUB_OUTPUT=str(output),
+    )  # fmt: skip
+    assert output.read_text() == "exit_code=3\n"
+    assert "could not be compared" in (tmp_path / "out" / "gate.md").read_text()
+
+
+def test_every_step_of_the_action_and_the_workflows_is_valid():
+    import yaml
+
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    steps = action["runs"]["steps"]
+    assert any(".ci/action_gate.sh" in step.get("run", "") for step in steps)
+    assert all("shell" in step for step in steps if "run" in step), "a composite step needs a shell"
+    targets = set((ROOT / "Makefile").read_text().replace(":", " ").split())
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        workflow = yaml.safe_load(path.read_text())
+        for job in workflow["jobs"].values():
+            for step in job["steps"]:
+                words = step.get("run", "").split()
+                if words[:1] == ["make"] and "${{" not in step["run"]:
+                    assert words[1] in targets, f"{path.name}: make {words[1]}"

@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+from datasets import ClassLabel, Dataset, Features, Image, Value
+
+from hf_pct.update import Contract, update
+
+NAMES = ["red", "green", "blue"]
+
+
+def colours(count, seed):
+    """Noisy squares of one colour; no two are alike."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(count) % 3
+    pixels = rng.integers(0, 120, (count, 16, 16, 3))
+    pixels[np.arange(count), :, :, labels] += 90
+    from PIL import Image as Pil
+
+    rows = {
+        "id": [f"{seed}-{number}" for number in range(count)],
+        "image": [Pil.fromarray(picture.astype(np.uint8)) for picture in pixels],
+        "label": labels.tolist(),
+    }
+    return Dataset.from_dict(
+        rows, Features({"id": Value("string"), "image": Image(), "label": ClassLabel(names=NAMES)})
+    )
+
+
+def test_an_update_of_a_timm_model_with_batchnorm(tmp_path):
+    timm_models = pytest.importorskip("hf_pct.models.load.timm_models")
+    model, processor = timm_models.timm_classifier("test_resnet", NAMES, 16)
+    model.save_pretrained(tmp_path / "old")
+    processor.save_pretrained(tmp_path / "old")
+    train, dev = colours(48, 1), colours(30, 2)
+    result = update(
+        str(tmp_path / "old"), train, dev, contract=Contract(margin=0.1), budget=2, output_dir=tmp_path / "new",
+        training={"num_train_epochs": 1, "learning_rate": 1e-2, "per_device_train_batch_size": 16}, progress=False,
+    )  # fmt: skip
+    assert {candidate.name for candidate in result.candidates} == {"fd-lm light", "plain"}
+    assert len(result.candidates[0].curve.alphas) == 11
+    assert result.report.counts.total == 30
+    assert result.model.config.num_labels == 3
+    with pytest.raises(ValueError, match="30 of 30 development rows are among the training rows"):
+        update(str(tmp_path / "old"), dev, dev)
