@@ -1,0 +1,1 @@
+"""Mutated inputs of every kind against the command line: `make test-attack`."""

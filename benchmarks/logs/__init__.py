@@ -1,0 +1,1 @@
+"""Real logs of other tools, and what comparing them shows."""

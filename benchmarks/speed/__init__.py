@@ -1,0 +1,1 @@
+"""Speed: contestants take turns in one run, and what counts is the ratio."""

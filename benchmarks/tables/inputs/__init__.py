@@ -1,0 +1,1 @@
+"""What the cells of the tables are made from: data, models and pretrained weights."""

@@ -1,0 +1,162 @@
+"""The updates of `cases.py`, seed by seed: plain, the paper's strength, `update` at budgets 1, 2 and 5, the oracle.
+
+    python -m benchmarks.updates                          # or make bench-update; goes on where it stopped (hours)
+    python -m benchmarks.updates --only massive --seeds 1
+    python -m benchmarks.updates --report_only            # the table from the answers that are there
+
+Weights lie in build/updates, answers on the test rows in benchmarks/results/updates.parquet: one line per candidate
+and alpha. What `update` chose at each budget, on development rows alone, is in benchmarks/results/updates.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import ROOT
+from benchmarks.tables.report import mean_interval
+from benchmarks.tables.store import Answers, read_answers, write_answers
+from benchmarks.updates.cases import CASES, UpdateCase, class_names, load_parts, save_fresh
+from hf_pct.core.files import write_text
+
+RESULTS = ROOT / "benchmarks" / "results"
+ANSWERS, CHOICES, TABLE = RESULTS / "updates.parquet", RESULTS / "updates.json", RESULTS / "updates.md"
+WORK = ROOT / "build" / "updates"
+BUDGETS, MARGIN = (1, 2, 5), 0.005
+
+
+def run_case(name: str, case: UpdateCase, seed: int) -> None:
+    """Train the old model, then `update` at the largest budget; smaller budgets use the same candidates."""
+    from hf_pct.update import Contract, update
+
+    choices = read_choices()
+    key = f"{name}-{seed}"
+    if key in choices and set(choices[key]["budgets"]) == {str(budget) for budget in BUDGETS}:
+        return
+    began, work = time.process_time(), WORK / key
+    parts = load_parts(case, seed)
+    old = train_old(case, parts, work, seed)
+    base = None
+    if case.new_model:
+        base = save_fresh(case.new_model, case.layers, class_names(parts["new"]), work / "base-new", seed)
+    options: dict[str, Any] = {**case.recipe, "num_train_epochs": case.new_epochs}
+    budgets = {}
+    for budget in reversed(BUDGETS):
+        result = update(
+            old, parts["new"], parts["dev"], contract=Contract(margin=MARGIN), budget=budget, base_model=base,
+            training=options, candidates_dir=work / "candidates", allow_missing_classes=True, seed=100 * seed,
+            progress=False, announce=print, columns={"label_column": "label"},
+        )  # fmt: skip
+        budgets[str(budget)] = result.shipped.to_dict()
+        if budget == max(BUDGETS):
+            keep_test_answers(key, result, old, parts["test"])
+    choices[key] = {"budgets": budgets, "seconds": round(time.process_time() - began)}
+    write_text(CHOICES, json.dumps(choices, indent=1, sort_keys=True) + "\n", overwrite=True)
+    print(f"{key}: {time.process_time() - began:.0f} s", flush=True)
+
+
+def train_old(case: UpdateCase, parts: dict[str, Any], work: Path, seed: int) -> str:
+    """The old model, trained once on the old rows."""
+    from hf_pct.models.load import load_model
+    from hf_pct.update.data import UpdateData, read_data
+    from hf_pct.update.plan import Recipe
+    from hf_pct.update.training import Workshop
+
+    names = [label for label in class_names(parts["new"]) if label not in case.added]
+    base = load_model(save_fresh(case.model, case.layers, names, work / "base", seed))
+    columns = {"label_column": "label"}
+    whole, _ = read_data(base, {"train": parts["old"], "dev": parts["old"], "test": None}, columns, True)
+    data = UpdateData(whole.train, whole.dev, None, tuple(names), ())
+    options = {**case.recipe, "num_train_epochs": case.old_epochs}
+    shop = Workshop(str(work / "base"), base, base, data, work / "old", options)
+    return str(shop.train(Recipe("old", "none", "the model in service", "old", {}, "anew", seed, plain=True)))
+
+
+def keep_test_answers(key: str, result: Any, old: str, test: Any) -> None:
+    """Correctness of every candidate at every alpha on the test rows: 1 right, 0 wrong."""
+    from hf_pct.models.load import load_model
+    from hf_pct.update.candidates import measure
+    from hf_pct.update.data import read_data
+
+    loaded = load_model(old)
+    rows = read_data(loaded, {"train": test, "dev": test, "test": None}, {"label_column": "label"}, True)[0].train
+    lines = {}
+    for candidate in result.candidates:
+        curve = measure(result.workshop, candidate.recipes, rows).curve
+        for alpha, right in [(1.0, curve.old_correct), *zip(curve.alphas, curve.correct, strict=True)]:
+            part = "old" if right is curve.old_correct else f"{candidate.name}@{alpha:g}"
+            lines[key, part] = Answers(
+                np.arange(curve.total), np.ones(curve.total, int), right.astype(int), np.arange(2), 0.0, float(alpha)
+            )
+    write_answers(ANSWERS, {**read_answers(ANSWERS), **lines})
+
+
+def read_choices() -> dict[str, Any]:
+    return json.loads(CHOICES.read_text()) if CHOICES.is_file() else {}
+
+
+def rows_of(key: str, choice: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Row name -> (accuracy, NFR) on the test rows of one seed."""
+    answers = {part: cell.answers == 1 for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+    old = answers.pop("old")
+
+    def score(part: str) -> tuple[float, float]:
+        return 100 * float(answers[part].mean()), 100 * float((old & ~answers[part]).mean())
+
+    rows = {"old": (100 * float(old.mean()), 0.0)}
+    for label, part in (("plain", "plain@0"), ("plain anew", "anew@0"), ("fd-lm, paper's weights", "fd-lm paper@0")):
+        if part in answers:
+            rows[label] = score(part)
+    for budget, point in choice["budgets"].items():
+        rows[f"update, budget {budget}"] = score(f"{point['candidate']}@{point['alpha']:g}")
+    limit = max(rows[name][0] for name in ("plain", "plain anew") if name in rows) - 100 * MARGIN
+    allowed = [part for part in answers if not part.endswith("@1") and score(part)[0] >= limit]
+    rows["oracle"] = min((score(part) for part in allowed), key=lambda pair: pair[1])
+    return rows
+
+
+def report() -> str:
+    choices = read_choices()
+    lines = ["| update | seeds | row | accuracy | NFR |", "|---|---|---|---|---|"]
+    for name in CASES:
+        seeds = [rows_of(key, choice) for key, choice in choices.items() if key.rsplit("-", 1)[0] == name]
+        for row in dict.fromkeys(row for seed in seeds for row in seed):
+            pairs = [seed[row] for seed in seeds if row in seed]
+            cells = [_interval([pair[side] for pair in pairs]) for side in (0, 1)]
+            lines.append(f"| {name} | {len(pairs)} | {row} | {cells[0]} | {cells[1]} |")
+    return "\n".join(lines) + "\n"
+
+
+def _interval(values: list[float]) -> str:
+    mean, half = mean_interval(values) if len(values) > 1 else (values[0], float("nan"))
+    return f"{mean:.2f}" if np.isnan(half) else f"{mean:.2f} ± {half:.2f}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    import torch
+    from transformers.utils import logging
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=tuple(CASES), help="updates by name")
+    parser.add_argument("--seeds", type=int, default=3, help="how many")
+    parser.add_argument("--report_only", action="store_true")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    if not options.report_only:
+        for seed in range(1, options.seeds + 1):
+            for name in options.only or CASES:
+                run_case(name, CASES[name], seed)
+    text = report()
+    write_text(TABLE, text, overwrite=True)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

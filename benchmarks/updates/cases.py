@@ -1,0 +1,121 @@
+"""The updates that are judged: data, models and recipes, each by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import ClassLabel, Dataset
+
+from benchmarks.tables.inputs.models import fresh_model
+from benchmarks.tables.inputs.tasks import HELD_BACK, data_folder
+
+TEXT = {
+    "learning_rate": 3e-4, "per_device_train_batch_size": 16, "warmup_steps": 0.1, "weight_decay": 0.01,
+    "adam_beta2": 0.98, "adam_epsilon": 1e-6, "max_grad_norm": 5.0, "optim": "adamw_torch_fused",
+}  # fmt: skip
+CIFAR = {
+    "learning_rate": 0.1, "per_device_train_batch_size": 128, "warmup_steps": 0.2, "weight_decay": 5e-4,
+    "optim": "sgd", "optim_args": "momentum=0.9,nesterov=true", "lr_scheduler_type": "cosine", "max_grad_norm": 1.0,
+}  # fmt: skip
+PHOTOS = {
+    "learning_rate": 1e-3, "per_device_train_batch_size": 16, "warmup_steps": 0.1, "weight_decay": 0.01,
+    "optim": "adamw_torch_fused", "lr_scheduler_type": "cosine", "max_grad_norm": 1.0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class UpdateCase:
+    """One update: its data, its models by name, how long each side trains, and on how many rows."""
+
+    data: str
+    old_rows: int
+    new_rows: int
+    model: str = "minilm-l6"
+    new_model: str | None = None
+    layers: int | None = None
+    old_epochs: float = 12
+    new_epochs: float = 6
+    recipe: Mapping[str, Any] = field(default_factory=lambda: TEXT)
+    test_rows: int = 2000
+    added: tuple[str, ...] = ()
+
+
+CASES: dict[str, UpdateCase] = {
+    "massive": UpdateCase("massive", 1000, 1500, layers=3),
+    "clinc150": UpdateCase("clinc150", 1500, 3000, layers=3, old_epochs=10, new_epochs=5),
+    "massive-classes": UpdateCase("massive_en", 1000, 1500, layers=3, added=HELD_BACK),
+    "far": UpdateCase("clinc150", 900, 2000, layers=2, old_epochs=16, new_epochs=10),
+    "cifar10": UpdateCase("cifar10", 5000, 10000, "resnet10", None, None, 12, 12, CIFAR),
+    "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", None, 12, 12, CIFAR),
+    "grocery": UpdateCase("grocery_store", 2640, 2640, "lite0", "lite2", None, 4, 4, PHOTOS, 2485),
+}
+"""Encoders are cut to their first layers, so that a seed takes minutes on one processor thread."""
+
+
+def load_parts(case: UpdateCase, seed: int) -> dict[str, Dataset]:
+    """Rows of `old`, `new` (the old ones first), `dev` and `test`."""
+    if case.data == "massive":
+        return _massive(case)
+    names = {"massive_en": ("train", "validation", "test"), "clinc150": ("train", "val", "test")}
+    kind = "parquet" if case.data in ("cifar10", "grocery_store") else "jsonl"
+    train, dev, test = (
+        _read(data_folder(case.data), part, kind) for part in names.get(case.data, ("train", "val", "test"))
+    )
+    order = np.random.default_rng(seed).permutation(len(train))
+    labels = np.array([str(label) for label in train["label"]])[order]
+    known = ~np.isin(labels, case.added)
+    old = order[known][: case.old_rows]
+    more = order[~known] if case.added else order[known][case.old_rows :]
+    new = np.concatenate([old, more[: case.new_rows - case.old_rows]])
+    return {
+        "old": train.select(old), "new": train.select(new), "dev": _some(dev, 500),
+        "test": _some(test, case.test_rows),
+    }  # fmt: skip
+
+
+def _read(folder: Path, part: str, kind: str) -> Dataset:
+    if not (folder / f"{part}.{kind}").is_file():  # CIFAR-10 has no development rows: the last training rows are
+        whole = _read(folder, "train", kind)
+        return whole.select(range(len(whole) - 2000, len(whole)))
+    path = str(folder / f"{part}.{kind}")
+    data = Dataset.from_parquet(path) if kind == "parquet" else Dataset.from_json(path)
+    if folder.name == "cifar10" and part == "train":
+        return data.select(range(len(data) - 2000))
+    return data
+
+
+def _massive(case: UpdateCase) -> dict[str, Dataset]:
+    folder = data_folder("massive_bcwi")
+    files = {"old": "old/train", "new": "updated/train", "dev": "updated/dev", "test": "updated/test"}
+    parts = {name: Dataset.from_json(str(folder / f"{path}.jsonl")) for name, path in files.items()}
+    return {**parts, "test": _some(parts["test"], case.test_rows)}
+
+
+def _some(rows: Dataset, count: int) -> Dataset:
+    if len(rows) <= count:
+        return rows
+    return rows.select(np.sort(np.random.default_rng(0).permutation(len(rows))[:count]))
+
+
+def class_names(rows: Dataset) -> list[str]:
+    feature = rows.features["label"]
+    return list(feature.names) if isinstance(feature, ClassLabel) else sorted(set(rows["label"]))
+
+
+def save_fresh(name: str, layers: int | None, labels: list[str], folder: Path, seed: int) -> str:
+    """A pretrained or fresh model with a new head for these classes, as a folder."""
+    import torch
+
+    if not (folder / "config.json").is_file():
+        torch.manual_seed(seed)
+        model, processor = fresh_model(name, labels)
+        if layers is not None:
+            model.bert.encoder.layer = model.bert.encoder.layer[:layers]
+            model.config.num_hidden_layers = layers
+        model.save_pretrained(folder)
+        processor.save_pretrained(folder)
+    return str(folder)
