@@ -17,7 +17,9 @@ import torch
 from torchvision.transforms import v2
 from transformers import AutoImageProcessor, AutoModelForImageClassification, set_seed
 
-from hf_pct.tasks import load_model
+from hf_pct import fixed
+from hf_pct.models.load import load_model
+from hf_pct.models.load.timm_models import timm_classifier
 from hf_pct.training import ELODITrainer, FocalDistillTrainer, PCTrainer
 from hf_pct.training.script import (
     DataArguments,
@@ -25,11 +27,11 @@ from hf_pct.training.script import (
     label_list,
     label_names,
     parse_arguments,
+    run_script,
     train_and_measure,
     update_trainer,
     with_label_ids,
 )
-from hf_pct.training.timm_models import timm_classifier
 
 
 @dataclass
@@ -94,8 +96,8 @@ def main() -> None:
         StepFocal,
         StepELODI,
         train_dataset=with_label_ids(train, data.label_column_name, names).with_transform(transform(True)),
-        eval_dataset=with_label_ids(held_out, data.label_column_name, names).with_transform(transform(False)),
-        data_collator=collate,
+        eval_dataset=with_label_ids(held_out, data.label_column_name, names).with_transform(fixed(transform(False))),
+        data_collator=fixed(collate),
         processing_class=processor,
     )
     columns = {"input_column": data.image_column_name, "label_column": data.label_column_name}
@@ -135,4 +137,4 @@ def collate(rows: list[dict]) -> dict[str, torch.Tensor]:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -12,13 +12,14 @@ from pathlib import Path
 
 from transformers import AutoTokenizer, DataCollatorWithPadding, HfArgumentParser
 
-from hf_pct.compare_files import write_comparison
-from hf_pct.data import load_data
+from hf_pct.core.files import output_problems
 from hf_pct.flips.compare import compare
-from hf_pct.merging.args import BCWIArguments
+from hf_pct.flips.comparison_files import write_comparison
+from hf_pct.merging.arguments import BCWIArguments
 from hf_pct.merging.merger import BCWIMerger
-from hf_pct.merging.outputs import output_problems
-from hf_pct.tasks import label_names_of, load_model
+from hf_pct.models.data import load_data
+from hf_pct.models.load import label_names_of, load_model
+from hf_pct.training.script import cut_texts_at, run_script
 
 
 @dataclass
@@ -45,9 +46,10 @@ def main() -> None:
         names += sorted({str(name) for name in train[data.label_column_name]} - set(names))
     number = {name: index for index, name in enumerate(names)}
     tokenizer = AutoTokenizer.from_pretrained(data.old_model)
+    cut_texts_at(tokenizer, data.max_seq_length)
 
     def prepare(batch: dict) -> dict:
-        tokens = tokenizer(batch[data.text_column_name], truncation=True, max_length=data.max_seq_length)
+        tokens = tokenizer(batch[data.text_column_name], truncation=True)
         return {**tokens, "labels": [number[str(name)] for name in batch[data.label_column_name]]}
 
     options = {"batched": True, "remove_columns": [data.label_column_name], "desc": "Tokenizing"}
@@ -78,4 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -10,17 +10,21 @@ Trains, counts flips on the validation rows at every evaluation, and leaves the 
 flip report in `--output_dir`. Argument names are those of transformers' own examples; every flag may come from YAML.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from datasets import Dataset
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding
 
 from hf_pct.training.script import (
     DataArguments,
     UpdateArguments,
+    cut_texts_at,
     label_list,
     label_names,
     parse_arguments,
+    run_script,
     train_and_measure,
     update_trainer,
     with_label_ids,
@@ -36,12 +40,13 @@ class TextArguments(DataArguments):
     max_seq_length: int = field(default=128, metadata={"help": "Texts are cut at this many tokens."})
 
 
-def main() -> None:
-    data, args = parse_arguments([TextArguments, UpdateArguments])
+def prepare(data: TextArguments, args: UpdateArguments) -> tuple[Callable[[], Any], dict[str, Any], Dataset]:
+    """What makes a new model, what a trainer needs beside it, and the validation rows as they were read."""
     train, held_out = data.load()
     old_names = label_list(args.old_model, args.old_revision)
     names = label_names(train, held_out, data.label_column_name, old_names)
     tokenizer = AutoTokenizer.from_pretrained(data.model_name_or_path)
+    cut_texts_at(tokenizer, data.max_seq_length)
 
     def new_model() -> Any:
         return AutoModelForSequenceClassification.from_pretrained(
@@ -53,7 +58,7 @@ def main() -> None:
         )
 
     def tokenize(batch: dict) -> dict:
-        return dict(tokenizer(batch[data.text_column_name], truncation=True, max_length=data.max_seq_length))
+        return dict(tokenizer(batch[data.text_column_name], truncation=True))
 
     with args.main_process_first():
         prepared = [
@@ -64,17 +69,17 @@ def main() -> None:
         ]
     if args.reference_columns is None and data.text_column_name != "text":
         prepared = [rows.rename_column(data.text_column_name, "text") for rows in prepared]
-    trainer = update_trainer(
-        new_model,
-        args,
-        train_dataset=prepared[0],
-        eval_dataset=prepared[1],
-        data_collator=DataCollatorWithPadding(tokenizer),
-        processing_class=tokenizer,
-    )
+    settings = {"train_dataset": prepared[0], "eval_dataset": prepared[1], "processing_class": tokenizer}
+    return new_model, {**settings, "data_collator": DataCollatorWithPadding(tokenizer)}, held_out
+
+
+def main() -> None:
+    data, args = parse_arguments([TextArguments, UpdateArguments])
+    new_model, settings, held_out = prepare(data, args)
+    trainer = update_trainer(new_model, args, **settings)
     columns = {"input_column": data.text_column_name, "label_column": data.label_column_name}
-    train_and_measure(trainer, tokenizer, held_out, max_length=data.max_seq_length, **columns)
+    train_and_measure(trainer, settings["processing_class"], held_out, **columns)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)
