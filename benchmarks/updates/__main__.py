@@ -22,49 +22,65 @@ from benchmarks import ROOT
 from benchmarks.tables.report import mean_interval
 from benchmarks.tables.store import Answers, read_answers, write_answers
 from benchmarks.updates.cases import CASES, UpdateCase, class_names, load_parts, save_fresh
-from hf_pct.core.files import write_text
+from hf_pct.core.files import held, write_text
+from hf_pct.update.training import RECORD
 
 RESULTS = ROOT / "benchmarks" / "results"
 ANSWERS, CHOICES, TABLE = RESULTS / "updates.parquet", RESULTS / "updates.json", RESULTS / "updates.md"
 WORK = ROOT / "build" / "updates"
 BUDGETS, MARGIN = (1, 2, 5), 0.005
+PAPER = "fd-lm paper"
 
 
 def run_case(name: str, case: UpdateCase, seed: int) -> None:
     """Train the old model, then `update` at the largest budget; smaller budgets use the same candidates."""
     from hf_pct.update import Contract, update
 
-    choices = read_choices()
     key = f"{name}-{seed}"
-    if key in choices and set(choices[key]["budgets"]) == {str(budget) for budget in BUDGETS}:
-        return
-    began, work = time.process_time(), WORK / key
-    parts = load_parts(case, seed)
-    old = train_old(case, parts, work, seed)
-    base = None
-    if case.new_model:
-        base = save_fresh(case.new_model, case.layers, class_names(parts["new"]), work / "base-new", seed)
-    options: dict[str, Any] = {**case.recipe, "num_train_epochs": case.new_epochs}
-    budgets = {}
-    for budget in reversed(BUDGETS):
-        result = update(
-            old, parts["new"], parts["dev"], contract=Contract(margin=MARGIN), budget=budget, base_model=base,
-            training=options, candidates_dir=work / "candidates", allow_missing_classes=True, seed=100 * seed,
-            progress=False, announce=print, columns={"label_column": "label"},
-        )  # fmt: skip
-        budgets[str(budget)] = result.shipped.to_dict()
-        if budget == max(BUDGETS):
-            keep_test_answers(key, result, old, parts["test"])
-    choices[key] = {"budgets": budgets, "seconds": round(time.process_time() - began)}
-    write_text(CHOICES, json.dumps(choices, indent=1, sort_keys=True) + "\n", overwrite=True)
+    work = WORK / key
+    work.mkdir(parents=True, exist_ok=True)
+    with held(work / ".lock"):  # another process has this seed, or had it: its result is there then
+        if key in read_choices():
+            return
+        began = time.process_time()
+        parts = load_parts(case, seed)
+        old = train_old(case, parts, work, seed)
+        names = class_names(parts["new"])
+        base = save_fresh(case.new_model or case.model, case.layers, names, work / "base-new", seed)
+        options: dict[str, Any] = {**case.recipe, "num_train_epochs": case.new_epochs}
+        budgets, costs = {}, {}
+        for budget in reversed(BUDGETS):
+            started = time.process_time()
+            result = update(
+                old, parts["new"], parts["dev"], contract=Contract(margin=MARGIN), budget=budget, base_model=base,
+                training=options, candidates_dir=work / "candidates", allow_missing_classes=True, seed=100 * seed,
+                progress=False, announce=print, columns={"label_column": "label"},
+            )  # fmt: skip
+            budgets[str(budget)] = result.shipped.to_dict()
+            if budget == max(BUDGETS):
+                costs = {"update": time.process_time() - started, "trainings": training_seconds(result)}
+                largest = result
+        keep_test_answers(key, largest, old, parts["test"])
+        costs = {name: round(seconds, 1) for name, seconds in costs.items()}
+        entry = {"budgets": budgets, "costs": costs, "seconds": round(time.process_time() - began)}
+        with held(RESULTS / ".updates.lock"):
+            write_text(
+                CHOICES, json.dumps({**read_choices(), key: entry}, indent=1, sort_keys=True) + "\n", overwrite=True
+            )
     print(f"{key}: {time.process_time() - began:.0f} s", flush=True)
+
+
+def training_seconds(result: Any) -> float:
+    """Processor time of all trainings that an update ran, from the records of its candidates."""
+    folders = {result.workshop.place(recipe) for candidate in result.candidates for recipe in candidate.recipes}
+    return sum(json.loads((folder / RECORD).read_text())["seconds"] for folder in folders)
 
 
 def train_old(case: UpdateCase, parts: dict[str, Any], work: Path, seed: int) -> str:
     """The old model, trained once on the old rows."""
     from hf_pct.models.load import load_model
-    from hf_pct.update.data import UpdateData, read_data
-    from hf_pct.update.plan import Recipe
+    from hf_pct.update.inputs.data import UpdateData, read_data
+    from hf_pct.update.planning.recipes import Recipe
     from hf_pct.update.training import Workshop
 
     names = [label for label in class_names(parts["new"]) if label not in case.added]
@@ -81,19 +97,33 @@ def keep_test_answers(key: str, result: Any, old: str, test: Any) -> None:
     """Correctness of every candidate at every alpha on the test rows: 1 right, 0 wrong."""
     from hf_pct.models.load import load_model
     from hf_pct.update.candidates import measure
-    from hf_pct.update.data import read_data
+    from hf_pct.update.inputs.data import read_data
 
     loaded = load_model(old)
     rows = read_data(loaded, {"train": test, "dev": test, "test": None}, {"label_column": "label"}, True)[0].train
     lines = {}
-    for candidate in result.candidates:
-        curve = measure(result.workshop, candidate.recipes, rows).curve
+    shop, candidates = result.workshop, {candidate.name: candidate.recipes for candidate in result.candidates}
+    paper = paper_strength(result)  # beside the budget: what people try first
+    shop.train(paper)
+    candidates.setdefault(paper.family, (paper,))
+    for name, recipes in candidates.items():
+        curve = measure(shop, recipes, rows).curve
         for alpha, right in [(1.0, curve.old_correct), *zip(curve.alphas, curve.correct, strict=True)]:
-            part = "old" if right is curve.old_correct else f"{candidate.name}@{alpha:g}"
+            part = "old" if right is curve.old_correct else f"{name}@{alpha:g}"
             lines[key, part] = Answers(
                 np.arange(curve.total), np.ones(curve.total, int), right.astype(int), np.arange(2), 0.0, float(alpha)
             )
-    write_answers(ANSWERS, {**read_answers(ANSWERS), **lines})
+    with held(RESULTS / ".updates.lock"):
+        write_answers(ANSWERS, {**read_answers(ANSWERS), **lines})
+
+
+def paper_strength(result: Any) -> Any:
+    """Focal distillation with the paper's own weights, from where the plan starts."""
+    from hf_pct.update.planning.recipes import wishes
+
+    seed = result.candidates[0].recipes[0].seed
+    recipes = (recipe for group in wishes(result.plan.case, None, "auto", seed) for recipe in group)
+    return next(recipe for recipe in recipes if recipe.name == PAPER)
 
 
 def read_choices() -> dict[str, Any]:
@@ -109,7 +139,7 @@ def rows_of(key: str, choice: dict[str, Any]) -> dict[str, tuple[float, float]]:
         return 100 * float(answers[part].mean()), 100 * float((old & ~answers[part]).mean())
 
     rows = {"old": (100 * float(old.mean()), 0.0)}
-    for label, part in (("plain", "plain@0"), ("plain anew", "anew@0"), ("fd-lm, paper's weights", "fd-lm paper@0")):
+    for label, part in (("plain", "plain@0"), ("plain anew", "anew@0"), ("fd-lm, paper's weights", f"{PAPER}@0")):
         if part in answers:
             rows[label] = score(part)
     for budget, point in choice["budgets"].items():

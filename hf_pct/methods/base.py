@@ -41,6 +41,7 @@ class Needs:
         features: the inputs of the last layer, of the new model and of its references; cached like logits.
         head: the references' last layers as they were trained, for features of the new model.
         fisher: the old model's diagonal Fisher information, scaled to a mean of 1.
+        members: an ensemble of models trained before, by the trainer itself or given to it.
     """
 
     references: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Needs:
     features: bool = False
     head: bool = False
     fisher: bool = False
+    members: bool = False
 
 
 class Method(ABC):

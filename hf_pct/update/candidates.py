@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,10 @@ from ..policies.fusion import Fusion
 from .planning.recipes import Recipe
 from .processes import agreed, is_main, wait
 from .training import Workshop
+
+ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+"""Where a candidate is measured. Few updates can afford more than 0.6, and every further alpha is a forward of all
+development rows, for every candidate."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,10 @@ def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows) -> Measur
     return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable)
 
 
-def make_merger(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, scratch: str) -> BCWIMerger:
-    """The merge of a candidate with the old model; several folders are averaged first."""
+def make_merger(
+    workshop: Workshop, recipes: Sequence[Recipe], rows: Sequence[Mapping[str, object]], scratch: str
+) -> BCWIMerger:
+    """The merge of a candidate with the old model, over prepared rows; several folders are averaged first."""
     loaded = workshop.loaded(recipes[0])
     return BCWIMerger(
         workshop.old_folder,
@@ -81,17 +87,26 @@ def make_merger(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, scrat
         BCWIArguments(
             output_dir=scratch, method="soup" if len(recipes) > 1 else "linear", remove_unused_columns=False,
             use_cpu=not torch.cuda.is_available(), disable_tqdm=True, report_to="none",
-            per_device_eval_batch_size=64,
+            per_device_eval_batch_size=64, alphas=list(ALPHAS),
         ),
         train_dataset=workshop.prepared(loaded, workshop.data.train),
-        eval_dataset=workshop.prepared(loaded, rows),
+        eval_dataset=rows,
         data_collator=Collator(loaded),
     )  # fmt: skip
 
 
 def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows) -> AlphaCurve:
+    prepared = workshop.prepared(workshop.loaded(recipes[0]), rows)
+    order = np.argsort([_length(row) for row in prepared], kind="stable")  # rows of like length need little padding
     with tempfile.TemporaryDirectory() as scratch:
-        return make_merger(workshop, recipes, rows, scratch).sweep().curve
+        curve = make_merger(workshop, recipes, [prepared[i] for i in order], scratch).sweep().curve
+    return curve.rows(np.argsort(order))
+
+
+def _length(row: Mapping[str, object]) -> int:
+    """How many tokens a row has; images have none, and are all of one size."""
+    tokens = row.get("input_ids")
+    return len(tokens) if isinstance(tokens, Sized) else 0
 
 
 def _unmerged(workshop: Workshop, folder: Path, rows: Rows) -> AlphaCurve:

@@ -13,12 +13,12 @@ from transformers import PrinterCallback, TrainerCallback
 from ..models.data import Rows
 from ..models.load.inputs import Collator, model_rows
 from ..training.memory import estimate_memory
+from .candidates import ALPHAS
 from .planning.plan import Costs, Plan
 from .planning.recipes import Recipe
 from .training import Workshop
 
 TIMED_STEPS, UNTIMED_STEPS = 3, 2
-ALPHAS = 11
 _FORWARD_ROWS = 64
 
 
@@ -44,7 +44,7 @@ def time_plan(plan: Plan, workshop: Workshop) -> Plan:
     first = replace(next(iter(plan.recipes or plan.sweeps[0].recipes)), method="none", uses=(), settings={})
     per_step, steps = _time_steps(workshop, first)
     per_row = _time_forward(workshop, first)
-    alphas = ALPHAS if first.start == "old" else 1
+    alphas = len(ALPHAS) if first.start == "old" else 1
     costs = replace(
         plan.costs,
         seconds_per_training=per_step * steps,

@@ -100,7 +100,7 @@ def update(
         old_predictions: tables of the old model's answers, by the ids of rows, where the model itself is not at hand.
             They must cover development and test rows; with logits of the training rows, these are distilled.
         start: `old`, `anew`, or `auto`: from the old model where that is possible.
-        methods: narrows the plan: plain, fd-lm, soup, anew, elodi, fusion, or any method that declares strengths.
+        methods: narrows the plan: plain, fd-lm, soup, anew, fusion, or any method with members or with strengths.
         training: `TrainingArguments` for every training: epochs, learning rate, batch size, report_to.
         columns: names of columns: id_column, input_column, label_column.
         output_dir: where the model, the record, the report and the page go.

@@ -16,18 +16,19 @@ import torch
 from torch import nn
 from transformers import PrinterCallback, TrainerCallback
 
+from .. import training
 from ..core.decode import JsonObject
 from ..core.files import held, whole_folder, write_text
 from ..flips.tables.predictions import Predictions
 from ..hub.records import training_record, write_record
+from ..methods.base import TrainingMethod
+from ..methods.registry import find_method
 from ..models.data import Rows
 from ..models.fingerprints import Digest
 from ..models.load import LoadedModel, load_model
 from ..models.load.inputs import Collator, model_rows
 from ..models.predict import predict
-from ..training.arguments import FocalDistillArguments
-from ..training.elodi import ELODIArguments, ELODITrainer
-from ..training.focal_distill import FocalDistillTrainer
+from ..training.arguments import PCTArguments
 from ..training.trainer import PCTrainer
 from .inputs.data import UpdateData
 from .inputs.models import identity, with_classes
@@ -162,22 +163,21 @@ class Workshop:
 
     def start(self, recipe: Recipe) -> nn.Module:
         """The model that training starts from, with a head for all classes."""
-        if recipe.method == "elodi":  # a student goes on from the first of its members
+        if _method(recipe).needs.members:  # a student goes on from the first of its members
             torch.manual_seed(recipe.seed)
             return load_model(str(self.place(recipe.uses[0]))).model.train()
         if recipe.start == "anew" and self.base is None:
             raise ValueError("This recipe starts from a base model, and none was given.")
         return with_classes(self.loaded(recipe), self.data.names, recipe.seed).train()
 
-    def arguments(self, recipe: Recipe, scratch: Path, **more: Any) -> FocalDistillArguments:
+    def arguments(self, recipe: Recipe, scratch: Path, **more: Any) -> PCTArguments:
         """The settings of a recipe's training."""
         options: JsonObject = {**QUIET, "use_cpu": not torch.cuda.is_available(), **self.options}
         for name in ("num_train_epochs", "max_steps"):
             if recipe.length != 1 and (name in options or name == "num_train_epochs"):
                 longer = options.get(name, 3.0) * recipe.length
                 options[name] = longer if name == "num_train_epochs" else round(longer)
-        kind = ELODIArguments if recipe.method == "elodi" else FocalDistillArguments
-        return kind(
+        return _trainer_class(recipe).arguments_class(
             output_dir=str(scratch), method=recipe.method, seed=recipe.seed, disable_tqdm=True,
             remove_unused_columns=False, run_name=recipe.name, **{**recipe.settings, **options, **more},
         )  # fmt: skip
@@ -202,10 +202,20 @@ class Workshop:
             "old_label_names": self.old_names if OLD_LOGITS in prepared.column_names else None,
         }
         folders = [str(self.place(used)) for used in recipe.uses]
-        if recipe.method == "elodi":
-            return ELODITrainer(self.start(recipe), arguments, members=folders, **options)
-        references = {"independent": folders[0]} if folders else None
-        return FocalDistillTrainer(self.start(recipe), arguments, references=references, **options)
+        if _method(recipe).needs.members:
+            options["members"] = folders
+        else:
+            options["references"] = {"independent": folders[0]} if folders else None
+        return _trainer_class(recipe)(self.start(recipe), arguments, **options)
+
+
+def _method(recipe: Recipe) -> type[TrainingMethod]:
+    return find_method(recipe.method, TrainingMethod)
+
+
+def _trainer_class(recipe: Recipe) -> type[PCTrainer]:
+    """The trainer that the method names."""
+    return getattr(training, _method(recipe).trainer)
 
 
 class EveryStep(TrainerCallback):

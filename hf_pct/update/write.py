@@ -120,7 +120,8 @@ def _write_model(chosen: Measured, alpha: float, workshop: Workshop, folder: Pat
         _copy(chosen.folders[0], folder)
         return
     with tempfile.TemporaryDirectory() as scratch:
-        merger = make_merger(workshop, chosen.recipes, workshop.data.dev, scratch)
+        rows = workshop.prepared(workshop.loaded(chosen.recipes[0]), workshop.data.dev)
+        merger = make_merger(workshop, chosen.recipes, rows, scratch)
         if merger.recalibrates:
             merger.set_alpha(alpha)
             merger.save_merged(folder)

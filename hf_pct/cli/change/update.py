@@ -21,6 +21,9 @@ _FILES = ("old_model", "train_file", "validation_file", "test_file", "base_model
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from ...update.planning.plan import POLICIES
+    from ...update.planning.recipes import known_methods
+
     parser.add_argument("--old_model", help="the model in service: a folder or a Hub id")
     parser.add_argument("--train_file", help="training rows, old and new ones: parquet, CSV or JSON lines")
     parser.add_argument("--validation_file", help="development rows, none of them a training row")
@@ -30,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base_model", help="what a model trained anew starts from; may be another architecture")
     parser.add_argument("--budget", type=float, default=1, help="how many plain trainings the search may cost")
     parser.add_argument(
-        "--methods", nargs="+", help="narrow the plan: plain, fd-lm, soup, anew, elodi, margin, fusion, bayes, or any "
-        "method that declares strengths, such as ewc and prior-weight-decay, which are then swept",
+        "--methods", nargs="+", help="narrow the plan to some of " + ", ".join([*known_methods(), *POLICIES]) + "; a "
+        "method with several strengths is swept",
     )  # fmt: skip
     parser.add_argument(
         "--old_predictions", nargs="+", metavar="TABLE", help="answers of the old model, in place of --old_model: "

@@ -101,7 +101,7 @@ class EnsembleLogitDifferenceInhibition(TrainingMethod):
         False, "Each process trains some of the members by itself, instead of all together."
     )
 
-    needs = Needs(references=(ENSEMBLE,))
+    needs = Needs(references=(ENSEMBLE,), members=True)
     trainer = "ELODITrainer"
 
     @classmethod

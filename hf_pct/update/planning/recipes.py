@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-OWN = ("plain", "fd-lm", "soup", "anew", "elodi", "margin")
-"""What a plan tries by itself, where the case is one for it; methods with strengths are added at large budgets."""
+OWN = ("plain", "fd-lm", "soup", "anew", "margin")
+"""What a plan tries by itself, where the case is one for it, beside methods that learn from members; methods with
+strengths are added at large budgets."""
 LATER_SWEEPS = ("prior-weight-decay", "ewc")
 """Swept after all others when nothing was named and budget is left: each holds the weights near the old ones."""
 CANDIDATE, MEMBER, SHORT = "candidate", "member", "short"
 PATIENCE, MEMBERS = 3.0, 3
-"""An ELODI student trains three times as long as its members, three in number (T24 of the benchmarks)."""
+"""A student trains three times as long as its members, three in number (T24 of the benchmarks)."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,6 @@ def wishes(
     old = case.same_architecture and start != "anew" and not case.predictions_only
     light, plain = _first(old, seed)
     stronger = _stronger(light)
-    elodi = _elodi(plain)
     if old:
         again = [
             replace(light, name=f"fd-lm light, seed {seed + k}", why="one more for the soup", seed=seed + k)
@@ -95,9 +95,10 @@ def wishes(
             single += _asked_for(LATER_SWEEPS, light, plain)
     else:
         single = [light, plain, *stronger, *_asked_for(methods, light, plain)]
-    wanted = set(methods or (*OWN, *LATER_SWEEPS))
+    wanted = set(methods or (*OWN, *taught_methods(), *LATER_SWEEPS))
     groups = [(recipe,) for recipe in single if _wanted(recipe, wanted) and _possible(recipe, case)]
-    return [*groups, *([elodi] if "elodi" in wanted and (methods or not old) else [])]
+    students = [_taught(name, plain) for name in taught_methods() if name in wanted and (methods or not old)]
+    return [*groups, *students]
 
 
 def _first(old: bool, seed: int) -> tuple[Recipe, Recipe]:
@@ -122,7 +123,7 @@ def _stronger(light: Recipe) -> list[Recipe]:
     ]
 
 
-def _elodi(plain: Recipe) -> tuple[Recipe, ...]:
+def _taught(method: str, plain: Recipe) -> tuple[Recipe, ...]:
     """Further members beside the plain model, then a patient student that goes on from it."""
     members = [
         replace(
@@ -132,7 +133,7 @@ def _elodi(plain: Recipe) -> tuple[Recipe, ...]:
         for number in range(2, MEMBERS + 1)
     ]  # fmt: skip
     student = Recipe(
-        "elodi", "elodi", f"a patient student, near the mean of {MEMBERS} plain models and near the old one", "elodi",
+        method, method, f"a patient student, near the mean of {MEMBERS} plain models and near the old one", method,
         {}, plain.start, plain.seed, length=PATIENCE, uses=(plain, *members),
     )  # fmt: skip
     return (*members, student)
@@ -147,14 +148,22 @@ def swept_methods() -> dict[str, tuple[Mapping[str, float], ...]]:
     return {name: method.strengths for name, method in registered.items() if method.strengths}
 
 
+def taught_methods() -> list[str]:
+    """Every registered method whose student learns from members."""
+    from ...methods.base import TrainingMethod
+    from ...methods.registry import methods_of
+
+    return [name for name, method in methods_of(TrainingMethod).items() if method.needs.members]
+
+
 def known_methods() -> list[str]:
     """What `methods` may name."""
-    return list(dict.fromkeys([*OWN, *swept_methods()]))
+    return list(dict.fromkeys([*OWN, *taught_methods(), *swept_methods()]))
 
 
 def _asked_for(methods: Sequence[str] | None, light: Recipe, plain: Recipe) -> list[Recipe]:
     """Recipes of methods that were asked for by name, one per strength."""
-    own = ("plain", "fd-lm", "soup", "anew", "elodi")
+    own = ("plain", "fd-lm", "soup", "anew", *taught_methods())
     return [recipe for name in methods or () if name not in own for recipe in _strengths(name, light, plain)]
 
 
