@@ -19,7 +19,7 @@ from .tables.columns import weight_column
 from .tables.logits import in_file_order, rows_in_order, rows_per_block
 from .tables.plain_columns import may_be_slice, slice_codes
 from .tables.predictions import Predictions
-from .tables.spelling import check_spelling
+from .tables.spelling import check_answers, check_spelling
 
 MAX_SLICE_VALUES = 100
 _NOT_SLICES = ("confidence", "text", "image")
@@ -57,7 +57,7 @@ def compare(
         cluster: a column whose rows belong together (a user, a document): every interval, bound and test is then by
             cluster. At least 10 clusters are needed, and 30 for intervals that keep their level.
         allow_partial: compare the rows that both sides have instead of refusing.
-        ignore_spelling: take class names for the same that differ in spaces, case or Unicode form only.
+        ignore_spelling: take class names for the same that differ in spaces, hyphens, case or Unicode form only.
         confidence: of every interval and bound.
         correction: "holm" or "bh", for the p-values of classes and of each slice.
         accuracy_margin: how much accuracy the new model may lose and still be called not inferior.
@@ -122,7 +122,7 @@ def compare(
         effective_rows=evidence.effective_rows(),
         noise_floor=None
         if old_rerun is None
-        else evidence.noise_floor(_broken_by_rerun(pair, counted, old_rerun, allow_partial)),
+        else evidence.noise_floor(_broken_by_rerun(pair, counted, old_rerun, allow_partial, ignore_spelling)),
         weighted=weighted,
         notes=notes + _notes(pair),
         figures=_figures(rows, old_right, new_right, new_answers),
@@ -209,9 +209,12 @@ def _confusions(labels: np.ndarray, answers: np.ndarray, names: Sequence[str], m
     ]
 
 
-def _broken_by_rerun(pair: Pair, counted: np.ndarray, old_rerun: Predictions, allow_partial: bool) -> np.ndarray:
+def _broken_by_rerun(
+    pair: Pair, counted: np.ndarray, old_rerun: Predictions, allow_partial: bool, ignore_spelling: bool
+) -> np.ndarray:
     """Which of the report's rows a second run of the old recipe breaks."""
-    rerun = pair_predictions(pair.old, old_rerun, allow_partial)
+    rerun = pair_predictions(pair.old, old_rerun, allow_partial, ignore_spelling=ignore_spelling)
+    check_answers(rerun.new, "old_rerun", "--old_label_names")  # misspelt answers would be a high noise floor
     noisy = np.zeros(len(pair.old), dtype=bool)
     noisy[rerun.old_rows] = _broken(rerun)
     numbers = np.flatnonzero(counted) if isinstance(pair.old_rows, slice) else pair.old_rows[counted]

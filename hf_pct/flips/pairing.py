@@ -62,7 +62,7 @@ def pair_predictions(
     """Join two models' predictions by id. `allow_partial` compares the rows that both have, and counts the rest.
 
     A label that neither model knows is an error, unless it is among the `known` ones: those of a later version, say.
-    `ignore_spelling` takes class names for the same that differ in spaces, case or Unicode form only.
+    `ignore_spelling` takes class names for the same that differ in spaces, hyphens, case or Unicode form only.
     """
     if ignore_spelling:
         old, new = respell(old, new)

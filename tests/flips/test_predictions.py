@@ -200,3 +200,11 @@ def test_given_names_may_not_contradict_the_file(tmp_path):
 def test_repr_says_what_it_is():
     assert "intent-v1" in repr(make())
     assert "4 rows" in repr(make())
+
+
+def test_labels_that_the_model_lacks_survive_saving(tmp_path):
+    table = Predictions([1, 2, 3], ["a", "b", "added"], ["a", "b", "a"], label_names=["a", "b"])
+    loaded = Predictions.load(table.save(tmp_path / "old.parquet"))
+    assert loaded.label_names == ("a", "b")
+    assert loaded.labels.tolist() == ["a", "b", "added"]
+    assert loaded.predictions.tolist() == ["a", "b", "a"]

@@ -66,7 +66,7 @@ def _add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--ignore_spelling",
         action="store_true",
-        help="take class names for the same that differ in spaces, case or Unicode form only",
+        help="take class names for the same that differ in spaces, hyphens, case or Unicode form only",
     )
     how.add_argument("--confidence", type=float, default=0.95, help="of every interval and bound")
     how.add_argument("--correction", choices=sorted(CORRECTIONS), default="holm", help="for the p-values of classes")
@@ -138,7 +138,7 @@ def _run_scores(args: argparse.Namespace, old: Predictions | Scores, new: Predic
     if args.output_dir:
         check_score_output(args.output_dir, args.overwrite)
         keep_inputs((args.output_dir / name for name in TABLES), [old.path, new.path])
-    before, after = as_scores(old), as_scores(new)
+    before, after = as_scores(old, "old"), as_scores(new, "new")
     report = compare(before, after, **options)
     if is_main_process():
         print(log_safe(report.to_text()))

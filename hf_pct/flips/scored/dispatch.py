@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast, overload
 from ..report import FlipReport
 from ..tables.predictions import Predictions
 from ..tables.scores import Scores
+from ..tables.spelling import check_answers
 from .report import FORMAT as SCORE_FORMAT
 from .report import ScoreReport
 
@@ -36,7 +37,10 @@ def takes_scores(compare: Callable[..., FlipReport]) -> Compare:
 
         rerun = options.pop("old_rerun", None)
         return compare_scores(
-            as_scores(old), as_scores(new), old_rerun=None if rerun is None else as_scores(rerun), **options
+            as_scores(old, "old"),
+            as_scores(new, "new"),
+            old_rerun=None if rerun is None else as_scores(rerun, "old"),
+            **options,
         )
 
     return cast(Compare, either)
@@ -52,6 +56,9 @@ def load_report(path: str | os.PathLike) -> FlipReport | ScoreReport:
     return ScoreReport.load(path) if scores else FlipReport.load(path)
 
 
-def as_scores(table: Predictions | Scores) -> Scores:
-    """Scores as they are; answers as exact matches."""
-    return table if isinstance(table, Scores) else Scores.from_predictions(table)
+def as_scores(table: Predictions | Scores, side: str) -> Scores:
+    """Scores as they are; answers as exact matches, which answers in another spelling never are."""
+    if isinstance(table, Scores):
+        return table
+    check_answers(table, side, f"--{side}_label_names")
+    return Scores.from_predictions(table)

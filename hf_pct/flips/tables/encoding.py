@@ -1,5 +1,6 @@
 """Columns of a prediction table: labels by name as integer codes, logits as one matrix."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from ...core.errors import first_five
 from ...core.labels import code_table, recode
 from .columns import label_column
 
+CLASS_INDEX = re.compile(r"(?:LABEL_)?(\d+)(?:\.0)?")  # 2; 2.0, as pandas may write it; transformers' LABEL_2
+
 
 def encode_labels(column: Any, vocabulary: dict[str, int], label_names: Sequence[str] | None, what: str) -> np.ndarray:
     """One code a row into `vocabulary`, which grows by names that it lacks. Only the distinct values are looked at.
@@ -20,19 +23,26 @@ def encode_labels(column: Any, vocabulary: dict[str, int], label_names: Sequence
     encoded = _dictionary_encode(column, what)
     if encoded.null_count:
         raise ValueError(f"{encoded.null_count} of {len(encoded)} rows have no {what}. Every row needs one.")
-    names = _names(encoded.dictionary, label_names, what)
-    _check_not_empty(names, encoded.indices, what)
-    indices = encoded.indices.to_numpy(zero_copy_only=False)
-    return recode(indices, code_table(names, vocabulary)).astype(np.int32, copy=False)
+    # a table that was saved lists every class for both columns; only those that some row has are names of this one
+    used = np.sort(pc.unique(encoded.indices).to_numpy(zero_copy_only=False))
+    names = _names(encoded.dictionary.take(pa.array(used)), label_names, what)
+    _check_not_empty(names, used, encoded.indices, what)
+    codes = np.zeros(len(encoded.dictionary), dtype=np.int32)
+    codes[used] = code_table(names, vocabulary)
+    return recode(encoded.indices.to_numpy(zero_copy_only=False), codes).astype(np.int32, copy=False)
 
 
-def _check_not_empty(names: Sequence[str], indices: pa.Array, what: str) -> None:
+def _check_not_empty(names: Sequence[str], codes: np.ndarray, indices: pa.Array, what: str) -> None:
     """An empty cell is a missing value, in every format: CSV has no other way to say it."""
-    empty = [code for code, name in enumerate(names) if not name.strip()]
+    empty = [code for code, name in zip(codes.tolist(), names, strict=True) if not _is_seen(name)]
     if empty:
-        rows = int(pc.sum(pc.is_in(indices, value_set=pa.array(empty, indices.type))).as_py() or 0)
-        if rows:
-            raise ValueError(f"{rows} of {len(indices)} rows have an empty {what}. Every row needs one.")
+        rows = int(pc.sum(pc.is_in(indices, value_set=pa.array(empty, indices.type))).as_py())
+        raise ValueError(f"{rows} of {len(indices)} rows have an empty {what}. Every row needs one.")
+
+
+def _is_seen(name: str) -> bool:
+    """Whether there is anything in a name that a person could see."""
+    return any(char.isprintable() and not char.isspace() for char in name)
 
 
 def _dictionary_encode(column: Any, what: str) -> pa.DictionaryArray:
@@ -53,9 +63,10 @@ def _names(values: pa.Array, label_names: Sequence[str] | None, what: str) -> li
     if pa.types.is_floating(values.type) and all(float(value).is_integer() for value in distinct):
         distinct = [int(value) for value in distinct]
     if all(isinstance(value, str) for value in distinct):
-        if not label_names or set(distinct) & set(label_names) or not all(value.isdecimal() for value in distinct):
+        indices = [match for value in distinct if (match := CLASS_INDEX.fullmatch(value))]
+        if not label_names or set(distinct) & set(label_names) or len(indices) < len(distinct):
             return distinct
-        distinct = [int(value) for value in distinct]  # a CSV file has only text: these are indices
+        distinct = [int(match[1]) for match in indices]  # a CSV file has only text: these are indices
     if not all(isinstance(value, int) for value in distinct):
         raise ValueError(
             f"The column {what} is of type {values.type}, expected class names or class indices, got for example "

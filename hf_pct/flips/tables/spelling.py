@@ -14,43 +14,80 @@ import numpy as np
 from ...core.errors import NotComparableError
 from ...core.labels import code_table, recode
 from ...core.text import quoted
+from .encoding import CLASS_INDEX
 from .predictions import Predictions
 
 ALMOST_NONE = 0.01  # of a side's answers: fewer that are labels of the data are no answers to it
+FREQUENT = 5  # rows: an answer that is given less often says nothing about a whole class
+_DASHES = re.compile(r"[_\u2010-\u2015-]")
+_BETWEEN = re.compile(r"(?<=[^\W_])[\s_\u2010-\u2015-]+(?=[^\W_])")  # inside a name: "-1" and "1" are two classes
 
 
 def check_spelling(old: Predictions, new: Predictions) -> None:
     """Refuse two sides that have one class under two spellings, in their answers or among their classes."""
-    _check_answers(old, "old")
-    _check_answers(new, "new")
+    check_answers(old, "old", "--old_label_names")
+    check_answers(new, "new", "--new_label_names")
     if old.label_names and new.label_names:
         _check_class_names(old.label_names, new.label_names)
 
 
-def _check_answers(predictions: Predictions, side: str) -> None:
-    """Refuse answers that are the data's labels in another spelling, or in none at all."""
+def check_answers(predictions: Predictions, side: str, option: str) -> None:
+    """Refuse answers that are the data's labels in another spelling, by their index, or under another name.
+
+    `side` and `option` are for the message: whose answers they are, and which option gives them label names.
+    """
     rows = np.bincount(predictions.prediction_codes, minlength=len(predictions.vocabulary))
     present = np.bincount(predictions.label_codes, minlength=len(predictions.vocabulary)) > 0
     labels = [name for name, is_label in zip(predictions.vocabulary, present, strict=True) if is_label]
-    strays = {
-        name: int(count)
-        for name, count, is_label in zip(predictions.vocabulary, rows, present, strict=True)
-        if count and not is_label
-    }
+    answered = {name: int(count) for name, count in zip(predictions.vocabulary, rows, strict=True) if count}
+    strays = {name: count for name, count in answered.items() if name not in set(labels)}
     if not strays:
         return
     by_form: dict[str, str] = {}
     for name in labels:
         by_form.setdefault(spelling_form(name), name)
-    own = set(predictions.label_names or ())
-    # a model that has both spellings as classes of its own means two classes
     twins = {name: by_form[spelling_form(name)] for name in strays if spelling_form(name) in by_form}
-    twins = {name: label for name, label in twins.items() if not own >= {name, label}}
+    # a model that has both spellings as classes of its own, and answers with both, means two classes
+    own = set(predictions.label_names or ())
+    twins = {name: label for name, label in twins.items() if not (own >= {name, label} and label in answered)}
     if twins:
         raise NotComparableError(_twin_message(side, twins, strays, len(predictions)))
-    answered = 1 - sum(strays.values()) / len(predictions)
-    if answered < ALMOST_NONE and predictions.label_names is None:
-        raise NotComparableError(_stray_message(side, strays, labels, answered))
+    if predictions.label_names is not None:
+        return
+    indices = _indices(strays, labels, len(predictions))
+    if indices:
+        raise NotComparableError(_index_message(side, option, indices, labels[0], len(predictions)))
+    if 1 - sum(strays.values()) / len(predictions) < ALMOST_NONE:
+        raise NotComparableError(_stray_message(side, option, strays, labels, len(predictions)))
+    renamed = _renamed(predictions, rows, present)
+    if renamed:
+        raise NotComparableError(_renamed_message(side, option, *renamed))
+
+
+def _indices(strays: Mapping[str, int], labels: Sequence[str], rows: int) -> dict[str, int]:
+    """The answers that are class indices where every label is a name; numbers as free answers are something else."""
+    numbers = {name: match for name in strays if (match := CLASS_INDEX.fullmatch(name))}
+    every_one = sum(strays[name] for name in numbers) == rows
+    if any(CLASS_INDEX.fullmatch(label) for label in labels) or (len(labels) > rows / 2 and not every_one):
+        return {}
+    return {name: strays[name] for name, match in numbers.items() if every_one or int(match[1]) <= len(labels)}
+
+
+def _renamed(predictions: Predictions, rows: np.ndarray, present: np.ndarray) -> tuple[str, str, int] | None:
+    """An answer that takes the place of a label: given on most rows of that label, which itself is never given."""
+    candidates = np.flatnonzero((rows >= FREQUENT) & ~present)
+    if not len(candidates):
+        return None
+    of_label = np.bincount(predictions.label_codes, minlength=len(predictions.vocabulary))
+    here = np.isin(predictions.prediction_codes, candidates)
+    given, wanted = predictions.prediction_codes[here], predictions.label_codes[here]
+    for code in candidates.tolist():
+        by_label = np.bincount(wanted[given == code], minlength=len(of_label))
+        label = int(by_label.argmax())
+        most = by_label[label] > max(of_label[label] / 2, FREQUENT - 1)
+        if most and rows[label] < ALMOST_NONE * of_label[label]:
+            return predictions.vocabulary[code], predictions.vocabulary[label], int(rows[code])
+    return None
 
 
 def _check_class_names(old_names: Sequence[str], new_names: Sequence[str]) -> None:
@@ -68,7 +105,7 @@ def _check_class_names(old_names: Sequence[str], new_names: Sequence[str]) -> No
 
 _MEND = (
     "Correct the file, or pass ignore_spelling (--ignore_spelling) to compare class names without regard to spaces, "
-    "case and Unicode form."
+    "hyphens, case and Unicode form."
 )
 
 
@@ -82,36 +119,57 @@ def _twin_message(side: str, twins: Mapping[str, str], strays: Mapping[str, int]
     )
 
 
-def _stray_message(side: str, strays: Mapping[str, int], labels: Sequence[str], answered: float) -> str:
+def _index_message(side: str, option: str, indices: Mapping[str, int], label: str, rows: int) -> str:
+    answer = max(indices, key=lambda name: indices[name])
+    return (
+        f"{sum(indices.values())} of {rows} answers of the {side} predictions look like class indices where the "
+        f"labels are names: the answer {quoted(answer)} and the label {quoted(label)}, for example. "
+        f"{_say_names(option)} A file that holds indices and names must be corrected first."
+    )
+
+
+def _stray_message(side: str, option: str, strays: Mapping[str, int], labels: Sequence[str], rows: int) -> str:
     answer, label = max(strays, key=lambda name: strays[name]), labels[0]
+    answered = 1 - sum(strays.values()) / rows
     few = "None" if answered == 0 else f"Only {answered:.2%}"
     text = (
         f"{few} of the answers of the {side} predictions are labels of the data: the most frequent answer is "
         f"{quoted(answer)}, a label is {quoted(label)}. "
     )
-    indices = all(re.fullmatch(r"-?\d+", name) for name in strays)
-    if indices and not all(re.fullmatch(r"-?\d+", name) for name in labels):
-        return text + (
-            "The answers look like class indices where the labels are names: say which names they stand for with "
-            f"label_names (--{side}_label_names FILE: a JSON list, the model's config.json, or one name per line)."
-        )
-    if all(re.fullmatch(r"-?\d+", name) for name in labels):
-        return text + (
-            "The labels look like class indices where the answers are names: say which names they stand for with "
-            f"label_names (--{side}_label_names FILE: a JSON list, the model's config.json, or one name per line)."
-        )
-    return text + (
-        "They are names of other classes, or of another dataset: predict on the data with these labels, or pass the "
-        f"model's own classes with label_names (--{side}_label_names FILE) if it has both."
+    if all(CLASS_INDEX.fullmatch(name) for name in labels):
+        return text + f"The labels look like class indices where the answers are names. {_say_names(option)}"
+    return text + f"They are names of other classes, or of another dataset. {_own_names(option)}"
+
+
+def _renamed_message(side: str, option: str, answer: str, label: str, rows: int) -> str:
+    return (
+        f"The {side} predictions answer {quoted(answer)} on {rows} rows, most of those with the label "
+        f"{quoted(label)}, and never {quoted(label)} itself: one class under two names. {_own_names(option)}"
     )
+
+
+def _say_names(option: str) -> str:
+    how = f"({option} FILE: a JSON list, the model's config.json, or one name per line)"
+    return f"Say which names they stand for with label_names {how}."
+
+
+def _own_names(option: str) -> str:
+    mend = "Correct the file, or predict on the data with these labels"
+    return f"{mend}; if the model has both as classes, pass its own with label_names ({option} FILE)."
 
 
 def _difference(one: str, other: str) -> str:
     """The likely cause in words."""
     causes = []
-    folded = [spelling_form(name, space=False) for name in (one, other)]
-    if folded[0] != folded[1]:
+    plain = [unicodedata.normalize("NFKC", name) for name in (one, other)]
+    spaces, marks = (
+        [[char for char in name if wanted(char)] for name in plain]
+        for wanted in (lambda char: char.isspace() or not char.isprintable(), _DASHES.fullmatch)
+    )
+    if spaces[0] != spaces[1]:
         causes.append("by a space")
+    if marks[0] != marks[1]:
+        causes.append("in what stands between words (- or _)")
     if spelling_form(one, case=False) != spelling_form(other, case=False):
         causes.append("in case")
     if any(unicodedata.normalize("NFKC", name) != name for name in (one, other)):
@@ -120,10 +178,11 @@ def _difference(one: str, other: str) -> str:
 
 
 def spelling_form(name: str, case: bool = True, space: bool = True) -> str:
-    """A name without what people and tools change by accident."""
+    """A name without what people and tools change by accident; `lost-card` and `lost_card` are one."""
     form = unicodedata.normalize("NFKC", name)
     if space:
-        form = " ".join("".join(char for char in form if char.isprintable() or char.isspace()).split())
+        form = "".join(char for char in form if char.isprintable() or char.isspace())
+        form = " ".join(_BETWEEN.sub(" ", form).split())
     return unicodedata.normalize("NFKC", form.casefold()) if case else form
 
 
