@@ -46,11 +46,11 @@ def run_case(name: str, case: UpdateCase, seed: int) -> None:
         parts = load_parts(case, seed)
         old = train_old(case, parts, work, seed)
         names = class_names(parts["new"])
-        base = save_fresh(case.new_model or case.model, case.layers, names, work / "base-new", seed)
+        base = save_fresh(case.new_model or case.model, names, work / "base-new", seed)
         options: dict[str, Any] = {**case.recipe, "num_train_epochs": case.new_epochs}
         budgets, costs = {}, {}
         for budget in reversed(BUDGETS):
-            started = time.process_time()
+            started = time.monotonic()
             result = update(
                 old, parts["new"], parts["dev"], contract=Contract(margin=MARGIN), budget=budget, base_model=base,
                 training=options, candidates_dir=work / "candidates", allow_missing_classes=True, seed=100 * seed,
@@ -58,7 +58,7 @@ def run_case(name: str, case: UpdateCase, seed: int) -> None:
             )  # fmt: skip
             budgets[str(budget)] = result.shipped.to_dict()
             if budget == max(BUDGETS):
-                costs = {"update": time.process_time() - started, "trainings": training_seconds(result)}
+                costs = {"update": time.monotonic() - started, "trainings": training_seconds(result)}
                 largest = result
         keep_test_answers(key, largest, old, parts["test"])
         costs = {name: round(seconds, 1) for name, seconds in costs.items()}
@@ -71,7 +71,7 @@ def run_case(name: str, case: UpdateCase, seed: int) -> None:
 
 
 def training_seconds(result: Any) -> float:
-    """Processor time of all trainings that an update ran, from the records of its candidates."""
+    """How long all trainings of an update took, from the records of its candidates."""
     folders = {result.workshop.place(recipe) for candidate in result.candidates for recipe in candidate.recipes}
     return sum(json.loads((folder / RECORD).read_text())["seconds"] for folder in folders)
 
@@ -84,7 +84,7 @@ def train_old(case: UpdateCase, parts: dict[str, Any], work: Path, seed: int) ->
     from hf_pct.update.training import Workshop
 
     names = [label for label in class_names(parts["new"]) if label not in case.added]
-    base = load_model(save_fresh(case.model, case.layers, names, work / "base", seed))
+    base = load_model(save_fresh(case.model, names, work / "base", seed))
     columns = {"label_column": "label"}
     whole, _ = read_data(base, {"train": parts["old"], "dev": parts["old"], "test": None}, columns, True)
     data = UpdateData(whole.train, whole.dev, None, tuple(names), ())
