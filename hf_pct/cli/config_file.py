@@ -5,7 +5,6 @@ import difflib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..core.decode import load_yaml
 
@@ -67,7 +66,7 @@ def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     return named
 
 
-def _read(action: argparse.Action, value: Any) -> Any:
+def _read(action: argparse.Action, value: object) -> object:
     """A value of the file as the option would have read it from the command line."""
     if action.nargs == 0:
         if not isinstance(value, bool):
@@ -78,7 +77,7 @@ def _read(action: argparse.Action, value: Any) -> Any:
     return _read_one(action, value)
 
 
-def _read_one(action: argparse.Action, value: Any) -> Any:
+def _read_one(action: argparse.Action, value: object) -> object:
     if action.type in (int, float):
         allowed = (int,) if action.type is int else (int, float)
         if isinstance(value, bool) or not isinstance(value, allowed):

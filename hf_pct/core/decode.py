@@ -43,7 +43,7 @@ def load_json(path: str | os.PathLike, what: str, limit: int = MAX_JSON_BYTES) -
     return parse_json(read_text(path, what, limit), str(path))
 
 
-def load_yaml(path: str | os.PathLike, what: str) -> Any:
+def load_yaml(path: str | os.PathLike, what: str) -> object:
     """The plain contents of a YAML file."""
     return parse_yaml(read_text(path, what, MAX_YAML_BYTES), str(path))
 
@@ -98,7 +98,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
     return values
 
 
-def parse_yaml(text: str, source: str) -> Any:
+def parse_yaml(text: str, source: str) -> object:
     """YAML as plain values, with doubled keys refused and aliases bounded. `source` names it in errors."""
     try:
         loader = _Loader(text)

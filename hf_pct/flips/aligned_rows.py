@@ -1,7 +1,5 @@
 """The rows of a pair with their further columns, and the ones among them that flipped."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -62,7 +60,7 @@ def flipped_rows(
     names = pa.array(rows.pair.names, pa.string())
     kinds = pa.array(["positive", "negative"]).take(pa.array(old_right[at].astype(np.int32)))
     sources = {"old": rows.source(True, at), "new": rows.source(False, at)}
-    table: dict[str, Any] = {"id": rows.pair.old.ids.take(pa.array(sources["old"])), "kind": kinds}
+    table: dict[str, object] = {"id": rows.pair.old.ids.take(pa.array(sources["old"])), "kind": kinds}
     for name, codes in (("label", labels), ("old_answer", old_answers), ("new_answer", new_answers)):
         table[name] = names.take(pa.array(codes[at]))
     for name, side in (("old", rows.pair.old), ("new", rows.pair.new)):

@@ -173,7 +173,9 @@ RATES = (
 )
 
 
-def count_flips(old_predictions: Any, new_predictions: Any, references: Any, sample_weight: Any = None) -> FlipCounts:
+def count_flips(
+    old_predictions: object, new_predictions: object, references: object, sample_weight: object = None
+) -> FlipCounts:
     """Count the flips between two models' answers to the same rows, in the same order.
 
     Args:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -145,7 +145,7 @@ class FlipReport:
         return report_json(self.to_dict(flips=False), self.flips)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "FlipReport":
+    def from_dict(cls, data: Mapping[str, object]) -> "FlipReport":
         """The report that `to_dict` described. Refuses what is not one, and what a newer hf_pct wrote."""
         from .report_files import decode_report
 
@@ -194,7 +194,7 @@ class FlipReport:
 
         return report_text(self)
 
-    def to_html(self, **options: Any) -> str:
+    def to_html(self, **options: object) -> str:
         """One self-contained HTML page; `options` (gate, curve, texts, ...) are those of `viz.page.render_page`."""
         from .render import render_page
 

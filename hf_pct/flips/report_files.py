@@ -47,7 +47,7 @@ def plain_rows(table: pa.Table) -> list[JsonObject]:
     return [plain(row) for row in pa.table(columns).to_pylist()] if columns else []
 
 
-def seal(data: Mapping[str, Any]) -> str:
+def seal(data: Mapping[str, object]) -> str:
     """A hash of a report's numbers, by which a gate knows that none was changed since."""
     numbers = {name: _same_number(value) for name, value in data.items() if name not in _NOT_SEALED}
     return xxhash.xxh3_128_hexdigest(json.dumps(numbers, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))
@@ -62,7 +62,7 @@ def _same_number(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def report_json(head: Mapping[str, Any], flips: pa.Table) -> str:
+def report_json(head: Mapping[str, object], flips: pa.Table) -> str:
     """The text of a report: numbers indented for reading, each flipped row on a line of its own."""
     text = json.dumps(head, indent=2, ensure_ascii=False, allow_nan=False)
     rows = ",\n".join("    " + json.dumps(row, ensure_ascii=False, allow_nan=False) for row in plain_rows(flips))
@@ -87,7 +87,7 @@ def rows_file(path: Path) -> Path:
     return path.with_name(f"{path.stem}_rows.parquet")
 
 
-def with_saved_rows(report: FlipReport, path: Path, data: Mapping[str, Any]) -> FlipReport:
+def with_saved_rows(report: FlipReport, path: Path, data: Mapping[str, object]) -> FlipReport:
     """The report with all of its flipped rows, read from the file that it names."""
     name = data.get("flips_file")
     if name is None:
@@ -102,7 +102,7 @@ def with_saved_rows(report: FlipReport, path: Path, data: Mapping[str, Any]) -> 
         raise ValueError(f"{rows} is not a whole parquet file ({error}).") from error
 
 
-def decode_report(kind: type[FlipReport], data: Mapping[str, Any]) -> FlipReport:
+def decode_report(kind: type[FlipReport], data: Mapping[str, object]) -> FlipReport:
     """A report from plain values, every one of them of its declared type."""
     contents = {name: value for name, value in data.items() if name not in ("flips", "figures", "seal")}
     contents["figures"] = plain(data.get("figures", {}))  # what is drawn may have had gaps
@@ -113,7 +113,7 @@ def decode_report(kind: type[FlipReport], data: Mapping[str, Any]) -> FlipReport
     return kind(counts=counts, flips=_rows(data.get("flips", [])), **values)
 
 
-def _edited(data: Mapping[str, Any], counts: FlipCounts) -> str:
+def _edited(data: Mapping[str, object], counts: FlipCounts) -> str:
     """What was changed in a report since it was written; empty when nothing was."""
     if "seal" in data and data["seal"] != seal(data):
         return "The report's numbers were changed after it was written. Make it again with hf-pct compare."
@@ -140,7 +140,7 @@ def _written_type(kind: type[FlipReport]) -> type:
     return make_dataclass("Report", entries)
 
 
-def _rows(rows: Any) -> pa.Table:
+def _rows(rows: object) -> pa.Table:
     """The listed rows as a table."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"{_EDITED}: flips is not a list of rows.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core.decode import JsonObject, read_json
 
@@ -48,7 +48,7 @@ def write_timm(folder: Path, target: Path) -> None:
     tensors: dict[str, Tensor] = {}
     for path in sorted(folder.glob("model*.safetensors")):
         tensors |= load_file(path)
-    config = read_json(folder / "config.json", dict[str, Any], "the config of a timm model")
+    config = read_json(folder / "config.json", JsonObject, "the config of a timm model")
     _write(tensors, shared_config(config), target)
 
 

@@ -7,7 +7,6 @@ is built, measures the flips of the very weights that are pushed, and leaves the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from ..flips.compare import compare
 from ..flips.report import FlipReport
 from ..flips.tables.predictions import Predictions, Provenance
 from ..models.revisions import commit_in_cache
+from ..models.types import Inputs
 from .client.access import check_write_access
 from .publish import PushResult, push_update
 from .records import training_record, write_record
@@ -150,7 +150,7 @@ def _both_answers(trainer: Trainer, model: nn.Module) -> tuple[np.ndarray, np.nd
     name = source.old.name
     model.eval()
 
-    def new_logits(inputs: Mapping[str, Any]) -> Tensor:
+    def new_logits(inputs: Inputs) -> Tensor:
         with trainer.compute_loss_context_manager():
             return ask(model, inputs)
 

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import datasets
 import numpy as np
@@ -28,6 +28,7 @@ from ..models.fingerprints import weights_fingerprint
 from ..models.fisher.diagonal import diagonal_fisher, fisher_batches
 from ..models.load import ask, label_names_of
 from ..models.run import collated, collect, sized
+from ..models.types import Inputs
 from .arguments import BCWIArguments
 from .checkpoints.record import FILE_NAME, MergeRecord, Source, versions
 from .head_rows import KeepHeadRows
@@ -68,7 +69,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         args: BCWIArguments | None = None,
         *,
         new_label_names: Sequence[str] | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         args = args or BCWIArguments(output_dir="merged")
         self.old_model = as_module(old_model).eval()
@@ -190,7 +191,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         batches = collated(rows, collate, self.args.eval_batch_size, self._prepare_inputs)
         self.model.eval()
 
-        def answer(inputs: Mapping[str, Any]) -> Tensor:
+        def answer(inputs: Inputs) -> Tensor:
             with self.compute_loss_context_manager():
                 return ask(self.model, inputs)
 

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ..core.decode import JsonObject
 from ..core.labels import LabelAlignment
@@ -74,7 +74,7 @@ class Method(ABC):
         return find_problems(settings_of(type(self)), self.settings(), {}) + self.conflicts(self)
 
     @classmethod
-    def conflicts(cls, args: Any) -> list[str]:
+    def conflicts(cls, args: object) -> list[str]:
         """Settings that do not go together, one line each; `args` has them as attributes, maybe among others."""
         return []
 
@@ -230,7 +230,7 @@ class TrainingMethod(Method):
         """The weight of cross-entropy."""
         return 1.0
 
-    def references(self) -> Mapping[str, Any]:
+    def references(self) -> Mapping[str, object]:
         """Models beside the old ones whose logits the method needs, by name: Hub ids, folders or modules."""
         return {}
 

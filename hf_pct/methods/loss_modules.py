@@ -7,7 +7,6 @@ counts. The maths is that of the methods in `losses/`.
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -178,7 +177,7 @@ def _settings(method: type[TrainingMethod]) -> JsonObject:
     return {entry.name: entry for entry in settings_of(method)}
 
 
-def _warn_of_older_names(values: dict[str, tuple[str, Any]]) -> dict[str, str]:
+def _warn_of_older_names(values: dict[str, tuple[str, object]]) -> dict[str, str]:
     """The older names that a caller used, by the name that they have now."""
     used = {name: older for name, (older, value) in values.items() if value is not None}
     for name, older in used.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -68,7 +67,7 @@ class Mixout:
         weight = self._mixer(module, f"{name}.weight", old)
         bias = self._mixer(module, f"{name}.bias", old)
 
-        def forward(*inputs: Any, **named: Any) -> Tensor:
+        def forward(*inputs: object, **named: object) -> Tensor:
             if not module.training:
                 return plain(*inputs, **named)
             with _parameters(module, weight=weight(), bias=bias()):
@@ -122,9 +121,9 @@ def _parameters(module: nn.Module, **values: Tensor | None) -> Iterator[None]:
         module._parameters.update(kept)
 
 
-def _setter(target: Any, name: str, value: object) -> Callable[[], None]:
+def _setter(target: object, name: str, value: object) -> Callable[[], None]:
     return lambda: setattr(target, name, value)
 
 
-def _deleter(target: Any, name: str) -> Callable[[], None]:
+def _deleter(target: object, name: str) -> Callable[[], None]:
     return lambda: delattr(target, name)

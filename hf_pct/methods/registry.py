@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .base import Method
 from .settings import settings_of
@@ -68,7 +68,7 @@ def find_method(name: str, kind: type[Kind]) -> type[Kind]:
     return known[name]
 
 
-def build(method: type[Kind], values: Mapping[str, Any] | object) -> Kind:
+def build(method: type[Kind], values: Mapping[str, object] | object) -> Kind:
     """A method with its settings taken by name from a mapping or from an object such as training arguments.
 
     Other values are passed over. A name that is missing keeps its default, and so does one that is unset (`None`)

@@ -31,7 +31,7 @@ class Setting:
     at_most: float | None = None
     below: float | None = None
     choices: tuple[str, ...] | None = None
-    paper: Any = None
+    paper: object = None
     aliases: tuple[str, ...] = ()
 
     @property
@@ -98,7 +98,7 @@ class Setting:
 
 
 def setting(
-    default: Any,
+    default: object,
     help: str,
     *,
     at_least: float | None = None,
@@ -106,7 +106,7 @@ def setting(
     at_most: float | None = None,
     below: float | None = None,
     choices: Iterable[str] | None = None,
-    paper: Any = None,
+    paper: object = None,
     aliases: Iterable[str] = (),
 ) -> Any:
     """Declare a setting in the body of a method's dataclass.
@@ -149,7 +149,7 @@ def find_problems(settings: Iterable[Setting], values: Mapping[str, object], cal
     return [problem for problem in checked if problem is not None]
 
 
-def _kinds(annotation: Any) -> tuple[Any, ...]:
+def _kinds(annotation: object) -> tuple[object, ...]:
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         return typing.get_args(annotation)
     return (annotation,)

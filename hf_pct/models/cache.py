@@ -11,11 +11,11 @@ import json
 import logging
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -283,7 +283,7 @@ def _checksum(path: Path, start: int) -> str:
     return digest.hexdigest()
 
 
-def _open(path: Path, layout: Layout, rows: int, mode: Any = "r") -> Columns | None:
+def _open(path: Path, layout: Layout, rows: int, mode: Literal["r", "r+"] = "r") -> Columns | None:
     """The columns of a file; None when it is not there, damaged, or of another size."""
     try:
         with open(path, "rb") as file:
@@ -308,7 +308,7 @@ def _open(path: Path, layout: Layout, rows: int, mode: Any = "r") -> Columns | N
 # ---- numbers that can be used
 
 
-def check_logits(values: np.ndarray, width: int, what: str, rows: Any = None) -> None:
+def check_logits(values: np.ndarray, width: int, what: str, rows: Sequence[int] | None = None) -> None:
     """Refuse logits of the wrong width, and NaN or infinity among them."""
     if values.ndim != 2 or values.shape[1] != width:
         shape = values.shape[1] if values.ndim == 2 else f"shape {values.shape[1:]}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from datasets import (
     Audio,
@@ -155,7 +155,7 @@ def read_rows(
     return Rows(data, ids, labels, class_names, tuple(inputs), fingerprint, transformed)
 
 
-def _media_of(feature: object, usual: Sequence[str]) -> Any:
+def _media_of(feature: object, usual: Sequence[str]) -> type | None:
     """Image or Audio, where the input is one; None for texts and for sounds that are columns of samples."""
     if isinstance(feature, Image | Audio):
         return type(feature)
@@ -205,7 +205,9 @@ def as_dataset(dataset: RowSource) -> Dataset:
     return data
 
 
-def _find(data: Dataset, chosen: str | None, usual: Sequence[str], argument: str, kind: Any) -> str:
+def _find(
+    data: Dataset, chosen: str | None, usual: Sequence[str], argument: str, kind: str | type | tuple[type, ...]
+) -> str:
     """The column that was named, or the usual one, or the only one of its kind."""
     if chosen is not None:
         _require(data, chosen, argument)
@@ -222,8 +224,8 @@ def _find(data: Dataset, chosen: str | None, usual: Sequence[str], argument: str
     )
 
 
-def _is_kind(feature: object, kind: Any) -> bool:
-    if kind == "string":
+def _is_kind(feature: object, kind: str | type | tuple[type, ...]) -> bool:
+    if isinstance(kind, str):
         return isinstance(feature, Value) and feature.dtype in ("string", "large_string")
     return isinstance(feature, kind)
 

@@ -15,7 +15,7 @@ _INSIDE = ("out_proj", "fc", "l")
 
 def last_layer(model: nn.Module) -> nn.Module:
     """The layer that makes logits of features."""
-    inner: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     inner = getattr(inner, "timm_model", inner)
     layer: Any = inner.get_classifier() if hasattr(inner, "get_classifier") else None
     if layer is None:
@@ -34,8 +34,7 @@ def last_layer(model: nn.Module) -> nn.Module:
 
 def feature_width(model: nn.Module) -> int:
     """How many features a row has."""
-    weight: Any = last_layer(model).weight
-    return int(weight.shape[1])
+    return int(last_layer(model).weight.shape[1])
 
 
 class FeatureTap:
@@ -61,7 +60,7 @@ class FeatureTap:
             self._handle.remove()
         self._seen = None
 
-    def _keep(self, layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def _keep(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         self._seen = inputs[0]
 
     def take(self, inputs: Inputs, logits: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -54,7 +54,7 @@ class NotKnown(Exception):
     """Something whose effect on the answers cannot be seen from outside."""
 
 
-def cache_key(**parts: Any) -> str | None:
+def cache_key(**parts: object) -> str | None:
     """One hash of all that an answer depends on; None when any part is not known."""
     if any(part is None for part in parts.values()):
         return None
@@ -94,7 +94,7 @@ def model_fingerprint(model: nn.Module, weights: str | None = None) -> str | Non
         structure = describe_layers(model)
     except NotKnown:
         return None
-    state: Mapping[str, Any] = getattr(model, "hashed_weights", model.state_dict)()
+    state: Mapping[str, torch.Tensor] = getattr(model, "hashed_weights", model.state_dict)()
     dtypes = {name: str(value.dtype) for name, value in state.items()}
     digest = Digest().add(type(model).__qualname__).add(weights or weights_fingerprint(model)).add(dtypes)
     return digest.add(structure).add(library_versions()).hex()
@@ -103,7 +103,7 @@ def model_fingerprint(model: nn.Module, weights: str | None = None) -> str | Non
 def describe_layers(model: nn.Module) -> list[object]:
     """Every layer of a model with its class and settings, and buffers that are not saved; raises `NotKnown`."""
     _refuse_hooks(torch.nn.modules.module, "_global_forward")
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     adapters = set(getattr(model, "adapters", ())) if hasattr(model, "hashed_weights") else None
     saved = model.state_dict().keys()
     layers = []
@@ -150,7 +150,7 @@ def _refuse_hooks(owner: nn.Module, prefix: str) -> None:
             describe(hook)
 
 
-def _attributes(module: nn.Module, memo: dict[int, Any]) -> JsonObject:
+def _attributes(module: nn.Module, memo: dict[int, object]) -> JsonObject:
     """The settings that a layer keeps beside its weights."""
     settings = {
         name: describe(value, memo)
@@ -165,7 +165,7 @@ def _attributes(module: nn.Module, memo: dict[int, Any]) -> JsonObject:
 # ---- anything that a library made
 
 
-def describe(value: object, memo: dict[int, Any] | None = None) -> Any:
+def describe(value: object, memo: dict[int, object] | None = None) -> object:
     """A value as plain data that changes whenever what it does would; raises `NotKnown`."""
     memo = {} if memo is None else memo
     if value is None or isinstance(value, bool | int | float | str | bytes | torch.Tensor):
@@ -186,7 +186,7 @@ def describe(value: object, memo: dict[int, Any] | None = None) -> Any:
     return memo[id(value)]
 
 
-def _describe_object(value: object, memo: dict[int, Any]) -> Any:
+def _describe_object(value: object, memo: dict[int, object]) -> object:
     if isinstance(value, functools.partial):
         return ["partial", describe(value.func, memo), describe(value.args, memo), describe(value.keywords, memo)]
     if inspect.ismethod(value):
@@ -285,7 +285,7 @@ def _holds_media(feature: object) -> bool:
     return any(word in str(feature) for word in ("Image(", "Audio(", "Video(", "Pdf("))
 
 
-def _media_bytes(row: dict[str, Any] | None) -> bytes:
+def _media_bytes(row: JsonObject | None) -> bytes:
     if row is None:
         return b"none"
     if row["bytes"] is not None:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -102,7 +101,7 @@ def predict(
     if lacking:
         raise ValueError(f"keep_columns names {lacking}, but the dataset has {', '.join(rows.dataset.column_names)}.")
     table = rows.dataset.select_columns(list(keep_columns)).with_format("arrow")[:] if keep_columns else None
-    columns: dict[str, Any] = {} if table is None else {column: table[column] for column in table.column_names}
+    columns: dict[str, object] = {} if table is None else {column: table[column] for column in table.column_names}
     weights = None
     if isinstance(loaded.model, nn.Module):
         weights = weights_fingerprint(loaded.model)

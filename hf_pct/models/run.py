@@ -22,7 +22,7 @@ from .features import FeatureTap
 from .load import ask
 from .types import Collate, Inputs
 
-Model: TypeAlias = nn.Module | Callable[[Inputs], Any]
+Model: TypeAlias = nn.Module | Callable[[Inputs], object]
 """A module, or a function from a batch of inputs to logits, or to logits and features."""
 
 
@@ -78,7 +78,7 @@ def run(
             yield Answers(batch.rows, as_array(logits), None if taken is None else as_array(taken), batch.labels)
 
 
-def _answer(model: Model, inputs: Inputs, device: torch.device | str, tap: FeatureTap | None) -> tuple[Any, Any]:
+def _answer(model: Model, inputs: Inputs, device: torch.device | str, tap: FeatureTap | None) -> tuple[object, object]:
     if not isinstance(model, nn.Module):
         answer = model(inputs)
         return answer if isinstance(answer, tuple) else (answer, None)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from accelerate import Accelerator
 from torch import nn
+from torch.optim import Optimizer
 from transformers import TrainerCallback
 
 from .anchors.penalties import Anchors
@@ -21,7 +22,7 @@ class HookedTrainer(Protocol):
 
     model: nn.Module
     accelerator: Accelerator
-    optimizer: Any
+    optimizer: Optimizer
     anchors: Anchors
     source: ReferenceSource
     features: FeatureParts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..flips.metric_names import lower_is_better, needs_old_model
 from ..methods.base import WeightMethod
@@ -14,6 +14,8 @@ from .arguments import PCTArguments
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from .references.part import ReferencePart
 
 
 def check_single_label(model: nn.Module) -> None:
@@ -54,7 +56,7 @@ def check_references(method: str, weights: Mapping[str, float], named: Mapping[s
         )
 
 
-def check_anchors(args: PCTArguments, old: Any, deepspeed: bool) -> None:
+def check_anchors(args: PCTArguments, old: ReferencePart | None, deepspeed: bool) -> None:
     """Refuse to hold weights near an old model that is not there, or where weights are out of reach."""
     switches = [method.switch() for method in methods_of(WeightMethod).values()]
     if args.anchored and (old is None or old.reference is None or args.old_adapter):

@@ -9,10 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+
+from ..models.types import Inputs
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from transformers import TrainerState, TrainingArguments
 
 
 class DivergenceError(RuntimeError):
@@ -105,14 +111,14 @@ class DivergenceStops:
     The trainer has `_terms(model, inputs)`, `advice(term)` and a `watch`.
     """
 
-    args: Any
-    state: Any
-    accelerator: Any
-    model_wrapped: Any
+    args: TrainingArguments
+    state: TrainerState
+    accelerator: Accelerator
+    model_wrapped: nn.Module
     watch: LossWatch
-    _last_batch: Mapping[str, Any] | None = None
+    _last_batch: Inputs | None = None
 
-    def watch_terms(self, inputs: Mapping[str, Any], terms: Mapping[str, Tensor], idle: Mapping[str, Tensor]) -> None:
+    def watch_terms(self, inputs: Inputs, terms: Mapping[str, Tensor], idle: Mapping[str, Tensor]) -> None:
         """Take the terms of one training batch; raises with advice when one of them diverges."""
         self._last_batch = inputs
         try:
@@ -135,7 +141,7 @@ class DivergenceStops:
                 logs |= {f"loss_{name}": value for name, value in zip(means, gathered.mean(0).tolist(), strict=True)}
         super().log(logs, start_time)  # type: ignore[misc]
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+    def _save_checkpoint(self, model: nn.Module, trial: object) -> None:
         """A checkpoint that a diverging run would leave behind is not written, so the last good one stays the last."""
         if self.weights_are_good(model):
             super()._save_checkpoint(model, trial)  # type: ignore[misc]

@@ -16,7 +16,7 @@ from ..methods.losses.elodi import ENSEMBLE
 from ..models.ensembles.folders import save_ensemble
 from ..models.ensembles.mean import Ensemble
 from ..models.load import label_names_of, load_weights
-from ..models.types import Processor, RowSource
+from ..models.types import ModelSource, Processor, RowSource
 from .arguments import FocalDistillArguments, PCTArguments, method_field, methods_run_by
 from .members.join import calibrated_temperatures, check_member_folders, join_members
 from .members.train import Members
@@ -93,7 +93,7 @@ class ELODITrainer(PCTrainer):
         self,
         model: nn.Module | None = None,
         args: ELODIArguments | None = None,
-        *positional: Any,
+        *positional: object,
         members: Sequence[object] | None = None,
         calibration_dataset: RowSource | None = None,
         **kwargs: Any,
@@ -115,7 +115,12 @@ class ELODITrainer(PCTrainer):
 
     # ---- the method
 
-    def name_references(self, old_model: Any, processor: Processor, label_names: Any) -> dict[str, Named]:
+    def name_references(
+        self,
+        old_model: ModelSource | Sequence[ModelSource] | None,
+        processor: Processor,
+        label_names: Sequence[str] | None,
+    ) -> dict[str, Named]:
         named = super().name_references(old_model, processor, label_names)
         own = label_names_of(self.model)
         names = self._member_classes or own

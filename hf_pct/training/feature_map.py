@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -17,12 +17,17 @@ from torch import Tensor, nn
 from ..flips.retrieval.feature_maps import FEATURE_MAP
 from .references.feature_parts import FeatureParts
 
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+    from torch.optim import Optimizer
+    from transformers import TrainingArguments
+
 
 class LearntFeatureMaps:
     """Stands before `Trainer` among a trainer's base classes: maps join its optimizer, checkpoints and processes."""
 
-    args: Any
-    accelerator: Any
+    args: TrainingArguments
+    accelerator: Accelerator
     features: FeatureParts
 
     def check_maps(self, sharded: bool) -> None:
@@ -33,7 +38,7 @@ class LearntFeatureMaps:
                 "with DDP or in one process, or set feature_map='fit'."
             )
 
-    def create_optimizer(self, *model: Any) -> Any:
+    def create_optimizer(self, *model: nn.Module) -> Optimizer:
         optimizer = super().create_optimizer(*model)  # type: ignore[misc]
         known = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
         new = [weight for weight in _weights(self.features.maps).values() if id(weight) not in known]
@@ -56,7 +61,7 @@ class LearntFeatureMaps:
             stored = {name: weight.detach().cpu().contiguous() for name, weight in weights.items()}
             save_file(stored, folder / FEATURE_MAP)
 
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
         if not self.features.maps:
             return

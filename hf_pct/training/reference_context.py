@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import datasets
 from accelerate import Accelerator
 from torch import nn
 
-from ..models.types import RowSource
+from ..models.types import Collate, Inputs, Processor, RowSource
 from .references.context import Context, ReferenceSettings
 
 
@@ -18,24 +18,24 @@ class ReferenceTrainer(Protocol):
 
     args: ReferenceSettings
     model: nn.Module
-    processing_class: Any
-    train_dataset: Any
-    eval_dataset: Any
-    data_collator: Any
+    processing_class: Processor
+    train_dataset: RowSource
+    eval_dataset: RowSource | dict[str, RowSource]
+    data_collator: Collate
     accelerator: Accelerator
     reference_weights: Mapping[str, float]
 
     def _remove_unused_columns(self, dataset: datasets.Dataset) -> datasets.Dataset: ...
 
-    def _get_collator_with_removed_columns(self, data_collator: Any) -> Any: ...
+    def _get_collator_with_removed_columns(self, data_collator: Collate) -> Collate: ...
 
-    def _prepare_inputs(self, inputs: Any) -> Mapping[str, Any]: ...
+    def _prepare_inputs(self, inputs: Inputs) -> Inputs: ...
 
 
 def trainer_context(trainer: ReferenceTrainer) -> Context:
     """The context of a trainer; it follows the trainer when model, data or weights of references are replaced."""
 
-    def used_columns(dataset: RowSource) -> Any:
+    def used_columns(dataset: RowSource) -> RowSource:
         return trainer._remove_unused_columns(dataset) if isinstance(dataset, datasets.Dataset) else dataset
 
     def eval_datasets() -> list[object]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from datasets import ClassLabel, Dataset
+from torch import nn
 from transformers import AutoConfig, HfArgumentParser, set_seed
 
 from ..core.decode import JsonObject, load_yaml
@@ -89,7 +90,7 @@ class DataArguments:
         return _first(train, self.max_train_samples), _first(held_out, self.max_eval_samples)
 
 
-def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[Any, ...]:
+def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[object, ...]:
     """Dataclasses from flags; a first argument that ends in .yaml gives values that flags then override.
 
     What is wrong with them ends a script as argparse does: with the usage, one message and exit code 2.
@@ -125,7 +126,7 @@ def run_script(main: Callable[[], None]) -> None:
         sys.exit(code)
 
 
-def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mapping[str, str]) -> tuple[Any, ...]:
+def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mapping[str, str]) -> tuple[object, ...]:
     for name in (flag.partition("=")[0].removeprefix("--") for flag in arguments if flag.startswith("--")):
         if name in older:
             warn_of_older_name(name, older[name])
@@ -219,7 +220,7 @@ def cut_texts_at(tokenizer: PreTrainedTokenizerBase, tokens: int) -> None:
 
 
 def update_trainer(
-    new_model: Callable[[], Any],
+    new_model: Callable[[], nn.Module],
     args: UpdateArguments,
     *trainers: type[PCTrainer],
     search: bool = False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from ..methods.base import Batch, TrainingMethod
 from ..methods.distances import mean_over_rows
 from ..models.load import label_names_of, logits_of
 from ..models.load.adapters import save_labels
-from ..models.types import Inputs, Processor, RowSource
+from ..models.types import Inputs, ModelSource, Processor, RowSource
 from .anchors.penalties import Anchors
 from .arguments import PCTArguments, methods_run_by
 from .callbacks import TrainerHooks
@@ -28,7 +28,7 @@ from .checks import check_anchors, check_labels, check_metric, check_references,
 from .divergence import DivergenceStops, LossWatch, calmer_steps
 from .evaluation.contract import METRIC as CONTRACT
 from .evaluation.contract import contract_score
-from .evaluation.metrics import UNKNOWN, FlipMetrics, PlainLabels, split_labels
+from .evaluation.metrics import UNKNOWN, FlipMetrics, Metrics, PlainLabels, split_labels
 from .feature_map import LearntFeatureMaps
 from .label_loss import added_classes, label_loss
 from .reference_context import trainer_context
@@ -39,6 +39,7 @@ from .references.sources import OLD, ReferenceSource
 from .references.spec import SharedClasses, old_versions
 
 if TYPE_CHECKING:
+    from torch.utils.data import DataLoader, Sampler
     from transformers.trainer_utils import EvalLoopOutput
 
 
@@ -58,9 +59,9 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
 
     args: PCTArguments
     model_accepts_loss_kwargs: bool
-    data_collator: Any
-    compute_metrics: Any
-    preprocess_logits_for_metrics: Any
+    data_collator: ReferenceCollator
+    compute_metrics: Callable[..., Metrics] | None
+    preprocess_logits_for_metrics: Callable[[Tensor, Tensor], object] | None
     train_dataset: RowSource
     eval_dataset: RowSource
 
@@ -73,13 +74,13 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         self,
         model: nn.Module | None = None,
         args: PCTArguments | None = None,
-        *positional: Any,
-        old_model: Any = None,
+        *positional: object,
+        old_model: ModelSource | Sequence[ModelSource] | None = None,
         old_processor: Processor | None = None,
         old_label_names: Sequence[str] | None = None,
         method: TrainingMethod | None = None,
-        references: Mapping[str, Any] | None = None,
-        **kwargs: Any,
+        references: Mapping[str, ModelSource] | None = None,
+        **kwargs: object,
     ) -> None:
         if not isinstance(args, self.arguments_class):
             raise TypeError(f"args is {type(args).__name__}, expected {self.arguments_class.__name__}.")
@@ -135,7 +136,12 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
             shared.to(self.args.device)
         self.compute_metrics = FlipMetrics(known, self._user_metrics)
 
-    def name_references(self, old_model: Any, processor: Processor, label_names: Any) -> dict[str, Named]:
+    def name_references(
+        self,
+        old_model: ModelSource | Sequence[ModelSource] | None,
+        processor: Processor,
+        label_names: Sequence[str] | None,
+    ) -> dict[str, Named]:
         """Every reference by its name: the model in service is `old`, earlier versions are `old_1`, `old_2`, ..."""
         chain = old_versions(old_model if old_model is not None else self.args.old_model, self.args.earlier_models)
         earlier = {f"{OLD}_{number}": Named(version) for number, version in enumerate(chain[:-1], start=1)}
@@ -204,7 +210,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         inputs: Inputs,
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
-    ) -> Any:
+    ) -> Tensor | tuple[Tensor, dict[str, Tensor]]:
         """Sum of the terms; in training its share of the accumulated batch, so that splitting one changes nothing."""
         logits, terms, idle = self._terms(model, inputs)
         loss = torch.stack(list(terms.values())).sum()
@@ -238,7 +244,9 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         averaged = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
         return labels.ne(-100).sum() * averaged / num_items
 
-    def training_step(self, model: nn.Module, inputs: Inputs, num_items_in_batch: Any = None) -> Tensor:
+    def training_step(
+        self, model: nn.Module, inputs: Inputs, num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
         loss = super().training_step(model, inputs, num_items_in_batch)
         if self.accelerator.sync_gradients:  # penalties are the same for every batch: once per optimizer step will do
             self.anchors.add_gradients(self.accelerator)
@@ -251,7 +259,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
 
     # ---- data that carries the reference
 
-    def get_train_dataloader(self) -> Any:
+    def get_train_dataloader(self) -> DataLoader:
         self.source.prepare(evaluates=self.args.eval_strategy != "no" or self.args.eval_on_start)
         if self.anchors.methods and self.anchors.old is None and self.source.old is not None:
             self.anchors.remember(self.source.context, self.source.old.reference)
@@ -263,10 +271,10 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         dataset: RowSource,
         description: str,
         batch_size: int,
-        sampler_fn: Callable[[Any], Any] | None = None,
+        sampler_fn: Callable[[RowSource], Sampler] | None = None,
         is_training: bool = False,
         dataloader_key: str | None = None,
-    ) -> Any:
+    ) -> DataLoader:
         """Rows that carry reference logits; samplers see the dataset itself, with its columns."""
         rows = self.source.rows(dataset, training=is_training)
         sampler = None if sampler_fn is None else lambda _rows: sampler_fn(dataset)
@@ -282,8 +290,8 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
     # ---- evaluation
 
     def prediction_step(
-        self, model: nn.Module, inputs: Inputs, prediction_loss_only: bool, ignore_keys: Any = None
-    ) -> tuple[Tensor | None, Any, Any]:
+        self, model: nn.Module, inputs: Inputs, prediction_loss_only: bool, ignore_keys: list[str] | None = None
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | tuple[Tensor, ...] | None]:
         if not self.shared:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         inputs = self._prepare_inputs(inputs)

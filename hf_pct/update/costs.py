@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from dataclasses import replace
-from typing import Any
 
 import torch
 from transformers import PrinterCallback, TrainerCallback
@@ -59,7 +58,7 @@ class _Timer(TrainerCallback):
     def __init__(self) -> None:
         self.ended: list[float] = []
 
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+    def on_step_end(self, *args: object, **kwargs: object) -> None:
         self.ended.append(time.monotonic())
 
 

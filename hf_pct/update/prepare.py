@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.files import output_problems
 from ..flips.choice.certify import find_unprovable
@@ -24,21 +24,23 @@ from .planning.recipes import Case
 from .planning.schedule import make_schedule
 from .training import Workshop
 
+Loaded = TypeVar("Loaded")
+
 
 @dataclass(frozen=True)
 class Request:
     """What was asked for; see `update` for what each means."""
 
     old_model: str | None
-    parts: Mapping[str, Any]
+    parts: Mapping[str, object]
     contract: Contract
     budget: float = 1
     base_model: str | None = None
     old_predictions: Sequence[str | os.PathLike | Predictions] = ()
     start: str = "auto"
     methods: Sequence[str] | None = None
-    training: Mapping[str, Any] = field(default_factory=dict)
-    columns: Mapping[str, Any] = field(default_factory=dict)
+    training: Mapping[str, object] = field(default_factory=dict)
+    columns: Mapping[str, object] = field(default_factory=dict)
     output_dir: str | os.PathLike | None = None
     candidates_dir: str | os.PathLike | None = None
     allow_missing_classes: bool = False
@@ -130,7 +132,7 @@ def _load(request: Request) -> _Models:
     return _Models(folder, loaded.get("old") or loaded["base"], loaded.get("base"), loaded.get("tables"))
 
 
-def _attempt(name: str, problems: list[str], load: Any) -> Any:
+def _attempt(name: str, problems: list[str], load: Callable[[], Loaded]) -> Loaded | None:
     try:
         return load()
     except (ValueError, OSError) as error:
@@ -175,7 +177,7 @@ def _with_recipes(plan: Plan, request: Request, workshop: Workshop) -> tuple[Pla
     return plan, problems
 
 
-def option_problems(training: Mapping[str, Any]) -> list[str]:
+def option_problems(training: Mapping[str, object]) -> list[str]:
     """Training options that no run can start with."""
     problems = []
     for name, least in (("num_train_epochs", 0), ("learning_rate", 0), ("per_device_train_batch_size", 0)):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..flips.choice.certify import Certificate, certify
 from ..flips.choice.choose import Choice, Point, choose
@@ -23,6 +23,9 @@ from .policy_candidates import policy_candidates
 from .prepare import Request, prepare
 from .search import Search
 from .training import Workshop
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Update:
         return self.choice is not None and self.choice.best is not None
 
     @property
-    def model(self) -> Any:
+    def model(self) -> nn.Module:
         """The model that was written, loaded."""
         if self.folder is None:
             raise ValueError("No model was written: give output_dir, and no dry_run.")
@@ -76,8 +79,8 @@ def update(
     old_predictions: Sequence[str | os.PathLike | Predictions] = (),
     start: str = "auto",
     methods: Sequence[str] | None = None,
-    training: Mapping[str, Any] | None = None,
-    columns: Mapping[str, Any] | None = None,
+    training: Mapping[str, object] | None = None,
+    columns: Mapping[str, object] | None = None,
     output_dir: str | os.PathLike | None = None,
     candidates_dir: str | os.PathLike | None = None,
     allow_missing_classes: bool = False,

@@ -43,7 +43,7 @@ _WATCHING = ("report_to", "logging_strategy", "logging_steps", "logging_first_st
 """Options that say what is shown of a training, and change nothing in its weights."""
 
 
-class PreparedRows(list[dict[str, Any]]):
+class PreparedRows(list[JsonObject]):
     """Rows as the model takes them, with the old model's logits in a column where they are needed."""
 
     @property
@@ -64,7 +64,7 @@ class Workshop:
     base: LoadedModel | None
     data: UpdateData
     folder: Path
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     tables: OldTables | None = None
     _kept: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -78,7 +78,7 @@ class Workshop:
 
     # ---- rows and answers
 
-    def prepared(self, loaded: LoadedModel, rows: Rows) -> list[dict[str, Any]]:
+    def prepared(self, loaded: LoadedModel, rows: Rows) -> list[JsonObject]:
         """Rows as a model takes them, prepared once for all trainings that read them in the same way."""
         key = (rows.fingerprint, "old" if loaded is self.old else "base")
         if key not in self._kept:
@@ -182,7 +182,7 @@ class Workshop:
             remove_unused_columns=False, run_name=recipe.name, **{**recipe.settings, **options, **more},
         )  # fmt: skip
 
-    def trainer(self, recipe: Recipe, scratch: Path, rows: Rows | None = None, **more: Any) -> PCTrainer:
+    def trainer(self, recipe: Recipe, scratch: Path, rows: Rows | None = None, **more: object) -> PCTrainer:
         """The trainer of a recipe, on all training rows or on these."""
         loaded, train = self.loaded(recipe), rows or self.data.train
         arguments = self.arguments(recipe, scratch, **more)
@@ -224,7 +224,7 @@ class EveryStep(TrainerCallback):
     def __init__(self, call: Callable[[], None]) -> None:
         self.call = call
 
-    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+    def on_step_end(self, *args: object, **kwargs: object) -> None:
         self.call()
 
 

@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from transformers import TrainerCallback
 
@@ -40,7 +40,7 @@ class FlipPageCallback(TrainerCallback):
         report_fn: Callable[[nn.Module], FlipReport],
         *,
         overwrite: bool = False,
-        **options: Any,
+        **options: object,
     ) -> None:
         if not callable(report_fn):
             raise TypeError(f"report_fn is a {type(report_fn).__name__}, expected a function: model -> FlipReport.")

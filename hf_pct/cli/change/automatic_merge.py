@@ -6,7 +6,6 @@ import argparse
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -25,6 +24,7 @@ from ...models.fisher.files import load_fisher, save_fisher
 from ...models.load import LoadedModel, load_model
 from ...models.load.inputs import Collator, model_rows
 from ...models.revisions import resolve_folder
+from ...models.types import RowSource
 
 
 def merge_automatically(args: argparse.Namespace) -> int:
@@ -140,7 +140,7 @@ def _save_processor(source: str, folder: Path) -> None:
             (folder / path.name).write_bytes(path.read_bytes())
 
 
-def _read(args: argparse.Namespace, loaded: LoadedModel, data: Any) -> Rows:
+def _read(args: argparse.Namespace, loaded: LoadedModel, data: RowSource) -> Rows:
     return read_rows(
         data,
         usual_inputs=loaded.task.usual_columns,

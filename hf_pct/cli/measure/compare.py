@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..model_runs import add_prediction_arguments, is_main_process, run_model
 from ..options import add_overwrite
@@ -126,7 +126,9 @@ def run(args: argparse.Namespace) -> int:
 _COMMON_OPTIONS = ("slices", "cluster", "allow_partial", "confidence", "correction")
 
 
-def _run_scores(args: argparse.Namespace, old: Predictions | Scores, new: Predictions | Scores, **options: Any) -> int:
+def _run_scores(
+    args: argparse.Namespace, old: Predictions | Scores, new: Predictions | Scores, **options: object
+) -> int:
     """Two tables of scores, or one beside a table of answers, which are scored by exact match."""
     from ...core.files import keep_inputs
     from ...core.text import log_safe

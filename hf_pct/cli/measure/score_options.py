@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.decode import JsonObject
 
@@ -100,7 +100,7 @@ def _pairs(entries: Sequence[str], flag: str) -> dict[str, str]:
     return pairs
 
 
-def _numbers(entries: Sequence[str], flag: str, none: bool = False) -> Any:
+def _numbers(entries: Sequence[str], flag: str, none: bool = False) -> float | str | dict[str, float | str] | None:
     """One number for all, or a mapping; `*` is what a number without a name is for when others have one."""
     if not entries:
         return None

@@ -1,7 +1,5 @@
 """The items that changed, as a table: what was asked, both answers and both scores, broken ones first."""
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
@@ -28,7 +26,7 @@ def changed_rows(pair: TaskPair, shares: Shares, old: np.ndarray, new: np.ndarra
         room -= len(chosen[-1])
         left_out += len(rows) - len(chosen[-1])
     at = np.concatenate(chosen)
-    table: dict[str, Any] = {
+    table: dict[str, object] = {
         "task": pa.array([pair.task] * len(at), pa.string()),
         "id": pair.ids.take(pa.array(at)).cast(pa.string()),
         "kind": pa.array([OUTCOMES[code] for code in main[at].tolist()], pa.string()),

@@ -67,7 +67,7 @@ class Choices:
         )
 
     @staticmethod
-    def _of(value: Any, task: str, metric: str) -> Any:
+    def _of(value: object, task: str, metric: str) -> Any:
         if isinstance(value, Mapping):
             return value.get(task, value.get(metric, value.get("*")))
         return value

@@ -87,7 +87,7 @@ class ScoreReport:
         return f'{head.removesuffix("}").rstrip()},\n  "rows": {listing}\n}}\n'
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], source: str = "The score report") -> "ScoreReport":
+    def from_dict(cls, data: Mapping[str, object], source: str = "The score report") -> "ScoreReport":
         """The report that `to_dict` described. Refuses what is not one, and what a newer hf_pct wrote."""
         check_format(data, FORMAT, FORMAT_VERSION, "a score report", source)
         file = convert(dict(data), _ScoreFile, source)
@@ -115,7 +115,7 @@ class ScoreReport:
 
         return scores_text(self)
 
-    def to_html(self, **options: Any) -> str:
+    def to_html(self, **options: object) -> str:
         """One self-contained HTML page; `options` are those of `viz.page.render_page`."""
         from ..render import render_page
 
@@ -138,7 +138,7 @@ class _ScoreFile:
     rows: list[JsonObject] = field(default_factory=list)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if hasattr(value, "__dataclass_fields__"):
         return asdict(value)
     return [_plain(entry) for entry in value] if isinstance(value, list) else value

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from ...core.decode import JsonObject, convert, parse_json
 from ...core.errors import NotComparableError
@@ -43,7 +42,7 @@ class ScoreGateConfig(GateConfig):
         return {name: value for name, value in super().rules().items() if name != "tasks"}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ScoreGateConfig":
+    def from_dict(cls, values: Mapping[str, object]) -> "ScoreGateConfig":
         """A config from a mapping; unknown names are refused, with the name that was probably meant."""
         own = values.get("tasks")
         if own is not None and not isinstance(own, Mapping):
@@ -55,7 +54,7 @@ class ScoreGateConfig(GateConfig):
         return cls(**(general | {"tasks": own and {name: _task_rules(name, rules) for name, rules in own.items()}}))
 
 
-def _task_rules(task: str, rules: Any) -> ScoreGateConfig:
+def _task_rules(task: str, rules: object) -> ScoreGateConfig:
     if not isinstance(rules, Mapping) or not rules:
         raise ValueError(f"tasks.{task} is {rules!r}, expected rules such as `max_nfr: 0.02`.")
     overall = [name for name in ("tasks", "max_regressed_tasks", "min_mean_gain") if name in rules]
@@ -75,7 +74,7 @@ OWN_RULES = tuple(
 def parse_tasks(text: str) -> JsonObject:
     """`--tasks '{"gsm8k": {"max_nfr": 0.02}}'`."""
     try:
-        return convert(parse_json(text, "--tasks"), dict[str, Any], "--tasks")
+        return convert(parse_json(text, "--tasks"), JsonObject, "--tasks")
     except ValueError as error:
         raise ValueError(f"{text!r} is no JSON object ({error}), expected {{TASK: {{RULE: NUMBER}}}}") from error
 

@@ -11,7 +11,7 @@ import numpy as np
 _KINDS = {"i": "integers", "u": "integers", "b": "integers", "U": "text"}
 
 
-def label_column(values: Any, name: str) -> np.ndarray:
+def label_column(values: object, name: str) -> np.ndarray:
     """`values` as a one-dimensional NumPy array of integers or of text.
 
     Arrays of integers are returned as they are, without a copy. `name` is used in error messages.
@@ -53,7 +53,7 @@ def check_same_length(columns: dict[str, np.ndarray]) -> int:
     return length
 
 
-def weight_column(values: Any, length: int) -> np.ndarray:
+def weight_column(values: object, length: int) -> np.ndarray:
     """Sample weights as float64: one a row, finite, not negative, not all zero."""
     weights = np.asarray(_to_numpy(values, "sample_weight"), dtype=np.float64)
     if weights.shape != (length,):

@@ -11,11 +11,14 @@ import pyarrow.compute as pc
 from ...core.errors import first_five
 from ...core.labels import code_table, recode
 from .columns import label_column
+from .plain_columns import without_views
 
 CLASS_INDEX = re.compile(r"(?:LABEL_)?(\d+)(?:\.0)?")  # 2; 2.0, as pandas may write it; transformers' LABEL_2
 
 
-def encode_labels(column: Any, vocabulary: dict[str, int], label_names: Sequence[str] | None, what: str) -> np.ndarray:
+def encode_labels(
+    column: object, vocabulary: dict[str, int], label_names: Sequence[str] | None, what: str
+) -> np.ndarray:
     """One code a row into `vocabulary`, which grows by names that it lacks. Only the distinct values are looked at.
 
     Integers are indices into `label_names`; without names they are taken as the names themselves.
@@ -48,6 +51,7 @@ def _is_seen(name: str) -> bool:
 def _dictionary_encode(column: Any, what: str) -> pa.DictionaryArray:
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
         column = pa.array(label_column(column, what))
+    column = without_views(column)
     if pa.types.is_nested(column.type):
         raise ValueError(f"The column {what} is of type {column.type}, expected one class name or index in every row.")
     if not pa.types.is_dictionary(column.type):
@@ -83,7 +87,7 @@ def _names(values: pa.Array, label_names: Sequence[str] | None, what: str) -> li
     return [label_names[value] for value in distinct]
 
 
-def logits_array(logits: Any, rows: int, label_names: Sequence[str] | None) -> np.ndarray:
+def logits_array(logits: object, rows: int, label_names: Sequence[str] | None) -> np.ndarray:
     """Logits as a float32 matrix; refused when they are ragged, of the wrong width, or not numbers."""
     if isinstance(logits, (pa.Array, pa.ChunkedArray)):
         matrix = _from_arrow(logits)

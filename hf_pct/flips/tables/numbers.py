@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from ...core.errors import first_five
 
 
-def score_column(values: Any, name: str, ids: pa.Array) -> np.ndarray:
+def score_column(values: object, name: str, ids: pa.Array) -> np.ndarray:
     """Scores as float64; None becomes NaN (not scored). NaN, infinity and text are refused, with the rows' ids."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" and values.ndim == 1:
         numbers, scored = values.astype(np.float64, copy=False), np.ones(len(values), bool)
@@ -27,7 +27,7 @@ def score_column(values: Any, name: str, ids: pa.Array) -> np.ndarray:
     return numbers
 
 
-def whole_numbers(values: Any, name: str) -> np.ndarray:
+def whole_numbers(values: object, name: str) -> np.ndarray:
     """A column of whole numbers, without a gap."""
     column = _arrow(values, name)
     if column.null_count:

@@ -23,6 +23,7 @@ from ...core.files import write_whole
 from ...core.labels import check_label_names
 from .encoding import encode_labels, logits_array, logits_column
 from .logits import FileColumns, FileLogits, Logits, answers_and_confidence, softmax_at
+from .plain_columns import without_views
 
 FORMAT_VERSION = 1
 METADATA_KEY = b"hf_pct"
@@ -66,13 +67,13 @@ class Predictions:
 
     def __init__(
         self,
-        ids: Any,
-        labels: Any,
-        predictions: Any = None,
+        ids: object,
+        labels: object,
+        predictions: object = None,
         *,
-        logits: Any = None,
+        logits: object = None,
         label_names: Sequence[str] | None = None,
-        columns: Mapping[str, Any] | None = None,
+        columns: Mapping[str, object] | None = None,
         provenance: Provenance | None = None,
     ) -> None:
         """
@@ -186,7 +187,7 @@ class Predictions:
             return self.columns["confidence"].to_numpy()[rows].astype(np.float64)
         return None
 
-    def duplicate_ids(self) -> list[Any]:
+    def duplicate_ids(self) -> list[object]:
         """The ids that stand on more than one row. Sorted ids, the common case, are checked without hashing them."""
         if len(self) < 2 or pc.all(pc.less(self.ids[:-1], self.ids[1:])).as_py():
             return []
@@ -235,7 +236,7 @@ class Predictions:
         return read_predictions(Path(path), label_names)
 
 
-def as_ids(ids: Any) -> pa.Array:
+def as_ids(ids: object) -> pa.Array:
     """Ids as one Arrow array of text or of whole numbers."""
     if isinstance(ids, pa.ChunkedArray):
         array = ids.combine_chunks()
@@ -248,6 +249,7 @@ def as_ids(ids: Any) -> pa.Array:
             ) from error
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    array = without_views(array)
     if pa.types.is_integer(array.type):
         return array.cast(pa.int64())
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
@@ -257,9 +259,10 @@ def as_ids(ids: Any) -> pa.Array:
     raise ValueError(f"The ids are of type {array.type}, expected text or integers.")
 
 
-def _as_columns(columns: Mapping[str, Any]) -> dict[str, pa.Array | pa.ChunkedArray]:
+def _as_columns(columns: Mapping[str, object]) -> dict[str, pa.Array | pa.ChunkedArray]:
     reserved = sorted(set(columns) & set(RESERVED))
     if reserved:
         raise ValueError(f"Further columns cannot be named {', '.join(reserved)}: those names have a meaning already.")
     arrow = (pa.Array, pa.ChunkedArray)
-    return {name: column if isinstance(column, arrow) else pa.array(column) for name, column in columns.items()}
+    arrays = {name: column if isinstance(column, arrow) else pa.array(column) for name, column in columns.items()}
+    return {name: without_views(column) for name, column in arrays.items()}

@@ -21,6 +21,7 @@ from ...core.errors import first_five
 from ...core.files import write_whole
 from .metric import Metric, named_metric
 from .numbers import score_column, whole_numbers
+from .plain_columns import without_views
 from .predictions import METADATA_KEY, Predictions, Provenance, as_ids
 
 if TYPE_CHECKING:
@@ -44,17 +45,17 @@ class Scores:
 
     def __init__(
         self,
-        ids: Any,
-        scores: Any,
+        ids: object,
+        scores: object,
         *,
-        labels: Any = None,
-        predictions: Any = None,
-        texts: Any = None,
-        tasks: Any = None,
-        repeats: Any = None,
+        labels: object = None,
+        predictions: object = None,
+        texts: object = None,
+        tasks: object = None,
+        repeats: object = None,
         metrics: Sequence[Metric] = (),
         default_metric: str | None = None,
-        columns: Mapping[str, Any] | None = None,
+        columns: Mapping[str, object] | None = None,
         provenance: Provenance | None = None,
         notes: Sequence[str] = (),
     ) -> None:
@@ -142,7 +143,7 @@ class Scores:
 
     def to_arrow(self) -> pa.Table:
         """The table that `save` writes, with the metadata in its schema."""
-        table: dict[str, Any] = {"id": self.ids}
+        table: dict[str, object] = {"id": self.ids}
         if self.task_names != (ONE_TASK,):
             table["task"] = pa.DictionaryArray.from_arrays(pa.array(self.task_codes), pa.array(self.task_names))
         if self.repeats is not None:
@@ -197,10 +198,10 @@ def _only(metrics: Mapping[str, Metric]) -> str | None:
     return next(iter(metrics)) if len(metrics) == 1 else None
 
 
-def _chunked(column: Any) -> pa.ChunkedArray:
+def _chunked(column: object) -> pa.ChunkedArray:
     if isinstance(column, pa.ChunkedArray):
-        return column
-    return pa.chunked_array([column if isinstance(column, pa.Array) else pa.array(column)])
+        return without_views(column)
+    return pa.chunked_array([without_views(column if isinstance(column, pa.Array) else pa.array(column))])
 
 
 def _texts(values: Any) -> pa.ChunkedArray | None:
@@ -216,7 +217,7 @@ def _texts(values: Any) -> pa.ChunkedArray | None:
     return column if pa.types.is_string(column.type) else column.cast(pa.string())
 
 
-def _tasks(tasks: Any, rows: int) -> tuple[np.ndarray, tuple[str, ...]]:
+def _tasks(tasks: object, rows: int) -> tuple[np.ndarray, tuple[str, ...]]:
     """One code per row and the names of the tasks; a table without tasks has one."""
     if tasks is None:
         return np.zeros(rows, np.int32), (ONE_TASK,)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ..._version import __version__
 from ...core.decode import JsonObject, check_format, convert, load_json
@@ -90,7 +89,7 @@ class TrafficReport:
         return data
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], source: str = "the report") -> "TrafficReport":
+    def from_dict(cls, data: Mapping[str, object], source: str = "the report") -> "TrafficReport":
         """The report that `to_dict` described; what follows from the counts is computed again."""
         check_format(data, FORMAT, FORMAT_VERSION, "a traffic report", source)
         fields = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
@@ -98,7 +97,7 @@ class TrafficReport:
         report._check_written(data, source)
         return report
 
-    def _check_written(self, data: Mapping[str, Any], source: str) -> None:
+    def _check_written(self, data: Mapping[str, object], source: str) -> None:
         """Refuse a file whose numbers for readers are not those that follow from its counts."""
         computed = json.loads(json.dumps(self.to_dict()))
         for name in ("churn", "estimates"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..base import OLD, Batch, Needs, RunSize
 from ..old_versions import OldVersionsMethod
@@ -58,7 +58,7 @@ class MarginPreserving(OldVersionsMethod):
     needs = Needs(references=(OLD, INDEPENDENT))
     strengths = ({"added_bias": 1.0}, {"added_bias": 2.0}, {"added_bias": 4.0})
 
-    def references(self) -> Mapping[str, Any]:
+    def references(self) -> Mapping[str, object]:
         return {INDEPENDENT: self.independent_model} if self.independent_model else {}
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:

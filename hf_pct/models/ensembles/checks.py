@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
@@ -52,7 +51,7 @@ def read_members(members: Sequence[object], processor: Processor) -> list[Member
     return found
 
 
-def _read(number: int, given: Any, processor: Processor) -> Member:
+def _read(number: int, given: object, processor: Processor) -> Member:
     if hasattr(given, "member_logits") or hasattr(getattr(given, "model", None), "member_logits"):
         raise ValueError("it is an ensemble itself. List its members instead.")
     if isinstance(given, str | Path):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import UnionType
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -140,11 +141,11 @@ def _read(path: Path) -> JsonObject:
     return record
 
 
-def _list_of(value: object, kind: Any) -> bool:
+def _list_of(value: object, kind: type | UnionType) -> bool:
     return isinstance(value, list) and all(isinstance(each, kind) for each in value)
 
 
-def _common_processor(model: nn.Module, base: str, folders: Sequence[Path]) -> Any:
+def _common_processor(model: nn.Module, base: str, folders: Sequence[Path]) -> Processor:
     """The tokenizer or image processor that the adapters were saved with, or else their base's."""
     saved = [folder for folder in folders if any((folder / name).is_file() for name in _PROCESSOR_FILES)]
     found = [load_single(model, processor=str(folder)).processor for folder in saved]

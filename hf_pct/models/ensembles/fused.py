@@ -21,6 +21,7 @@ from ..load.kinds import FUSION_FILE
 from ..load.processors import same_processor
 from ..load.single import LoadedModel, load_single
 from ..load.tasks import SIDES, PairTask
+from ..types import ModelSource, Processor
 from .checks import raise_problems, read_members
 from .locations import source_of, source_problems, written_as
 from .mean import config_with_classes
@@ -47,7 +48,7 @@ class FusedModel(nn.Module):
 
     numbers: Tensor
 
-    def __init__(self, old: Any, new: Any, fusion: Fusion, processor: Any = None) -> None:
+    def __init__(self, old: ModelSource, new: ModelSource, fusion: Fusion, processor: Processor | None = None) -> None:
         super().__init__()
         read = read_members([old, new], processor)
         problems = [f"{member.title} does not say its classes" for member in read if not member.label_names]
@@ -65,7 +66,7 @@ class FusedModel(nn.Module):
         values = [float(KINDS.index(fusion.kind)), fusion.strength, *fusion.temperatures, *fusion.gate]
         self.register_buffer("numbers", torch.tensor(values, dtype=torch.float64))
 
-    def member_logits(self, **inputs: Any) -> Iterator[np.ndarray]:
+    def member_logits(self, **inputs: object) -> Iterator[np.ndarray]:
         """Each model's logits over the classes of both, -inf where a model lacks one."""
         for side, member, columns in zip(SIDES, self.members, self.columns, strict=True):
             own = {name.removeprefix(side): value for name, value in inputs.items() if name.startswith(side)}
@@ -79,7 +80,7 @@ class FusedModel(nn.Module):
         input_ids: Tensor | None = None,
         attention_mask: Tensor | None = None,
         pixel_values: Tensor | None = None,
-        **more: Any,
+        **more: object,
     ) -> SequenceClassifierOutput:
         """The fused log-probabilities, in `.logits`."""
         usual = {"input_ids": input_ids, "attention_mask": attention_mask, "pixel_values": pixel_values}
@@ -87,7 +88,10 @@ class FusedModel(nn.Module):
         return SequenceClassifierOutput(logits=torch.from_numpy(self.fusion.log_probabilities(old, new)).float())
 
     def loaded(
-        self, processor: Any = None, max_length: int | None = None, label_names: Sequence[str] | None = None
+        self,
+        processor: Processor | None = None,
+        max_length: int | None = None,
+        label_names: Sequence[str] | None = None,
     ) -> LoadedModel:
         """The pair with what it takes to run it."""
         first = load_single(self.members[1], processor=processor or self.processor, max_length=max_length)
@@ -95,7 +99,7 @@ class FusedModel(nn.Module):
         if self.old_processor is None or processor is not None:
             return LoadedModel(self, first.task, first.processor, names, "fused pair")
         second = load_single(self.members[0], processor=self.old_processor, max_length=max_length)
-        both: Any = (second.processor, first.processor)
+        both = (second.processor, first.processor)
         return LoadedModel(self, PairTask(second.task, first.task), both, names, "fused pair")
 
 
@@ -120,7 +124,9 @@ def save_fused(
     return write_text(home / FUSION_FILE, json.dumps(record, indent=2, ensure_ascii=False) + "\n", overwrite)
 
 
-def load_fused(folder: str | Path, *, processor: Any = None, max_length: int | None = None) -> LoadedModel:
+def load_fused(
+    folder: str | Path, *, processor: Processor | None = None, max_length: int | None = None
+) -> LoadedModel:
     """The pair of a folder as one model."""
     home = Path(folder)
     path = home / FUSION_FILE

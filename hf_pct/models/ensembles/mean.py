@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,9 @@ from ..load.single import LoadedModel, load_single
 from ..load.tasks import TextTask
 from ..types import Processor
 from .checks import count_problems, member_problems, raise_problems, read_members
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 
 class Ensemble(nn.Module):
@@ -92,7 +96,7 @@ class Ensemble(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         pixel_values: Tensor | None = None,
-        **more: Any,
+        **more: object,
     ) -> SequenceClassifierOutput | ImageClassifierOutput:
         """The mean of the members' logits, in `.logits`; each member is given the inputs that it names."""
         usual = {
@@ -102,9 +106,7 @@ class Ensemble(nn.Module):
             "pixel_values": pixel_values,
         }
         given = {name: value for name, value in usual.items() if value is not None} | more
-        total: Any = None
-        for logits in self.member_logits(**given):
-            total = logits if total is None else total.add_(logits)
+        total = reduce(Tensor.add_, self.member_logits(**given))
         output = ImageClassifierOutput if is_image_config(self.config) else SequenceClassifierOutput
         return output(logits=total.div_(len(self.members)))
 
@@ -132,7 +134,7 @@ class Ensemble(nn.Module):
         return LoadedModel(self, task, first.processor, names, f"ensemble of {len(self.members)}")
 
 
-def config_with_classes(model: nn.Module, label_names: tuple[str, ...]) -> Any:
+def config_with_classes(model: nn.Module, label_names: tuple[str, ...]) -> PretrainedConfig:
     """A copy of a member's config with the ensemble's classes; a bare timm model gets that of the wrapper."""
     config = copy.deepcopy(getattr(model, "config", None))
     if config is None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ..fingerprints import Digest
 from ..load.adapters import base_with_head, headless, peft_model_class
-from ..types import Processor
+from ..types import Outputs, Processor
 from .checks import raise_problems
 from .mean import Ensemble
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 _HOLDERS = ("lora_", "modules_to_save", "trainable_tokens_")  # what stands before an adapter's name in a weight's
 
@@ -74,7 +77,7 @@ class AdapterView(nn.Module):
         self.training = False
 
     @property
-    def config(self) -> Any:
+    def config(self) -> PretrainedConfig:
         return self.model.config
 
     def get_base_model(self) -> nn.Module:
@@ -96,7 +99,7 @@ class AdapterView(nn.Module):
         self.training = mode
         return self
 
-    def forward(self, **inputs: object) -> Any:
+    def forward(self, **inputs: object) -> Outputs:
         with self._active():
             return self.model(**inputs)
 
@@ -143,7 +146,7 @@ def split_owner(name: str, adapters: set[str]) -> tuple[str | None, str]:
     return None, name
 
 
-def _base_weights(model: Any, adapters: Sequence[str]) -> dict[str, Tensor]:
+def _base_weights(model: nn.Module, adapters: Sequence[str]) -> dict[str, Tensor]:
     """A base model's weights, named as if nobody had wrapped them.
 
     Those that every one of the adapters has its own of are left out: a base without a head has random ones there.
@@ -162,7 +165,7 @@ def _base_weights(model: Any, adapters: Sequence[str]) -> dict[str, Tensor]:
     }
 
 
-def _adapter_weights(model: Any, adapter: str) -> dict[str, Tensor]:
+def _adapter_weights(model: nn.Module, adapter: str) -> dict[str, Tensor]:
     """An adapter's weights without its name, and the factors that scale what they add."""
     loaded, own = set(model.peft_config), {}
     for name, value in model.state_dict().items():
@@ -178,7 +181,7 @@ def _adapter_weights(model: Any, adapter: str) -> dict[str, Tensor]:
 
 def load_adapters(
     base: str, folders: Sequence[Path], label_names: Sequence[str] | None = None, dtype: torch.dtype = torch.float32
-) -> tuple[Any, list[str]]:
+) -> tuple[nn.Module, list[str]]:
     """A base model with the adapters of several folders, all from safetensors, and the names they got."""
     module, missing = base_with_head(base, folders, dtype=dtype, label_names=label_names)
     raise_problems([headless(folder, base, lacking) for folder, lacking in missing.items() if lacking])

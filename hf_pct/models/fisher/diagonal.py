@@ -8,13 +8,13 @@ F = mean over samples of (d log p(y | x) / d theta)^2, each sample by itself. Th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from ..types import Row
 from .files import load_fisher as load_fisher
 from .files import save_fisher as save_fisher
 from .passes import Batch, add_batched, add_by_loop, batch_size, zeros
@@ -22,7 +22,6 @@ from .plan import Plan, known_layers_only, make_plan
 
 LABELS = ("argmax", "true", "expectation")
 WAYS = ("auto", "hooks", "loop")
-Row: TypeAlias = Mapping[str, Any]  # lists, arrays or images, as a dataset has them
 
 
 def diagonal_fisher(

@@ -8,11 +8,10 @@ again by itself, sample by sample. A weight outside any layer (a class token) ge
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -220,7 +219,9 @@ class _AlreadyRepeated(TorchFunctionMode):
         self.batch_size = batch_size
         self.copies: list[Tensor] = []
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable, types: object, args: Sequence = (), kwargs: dict | None = None
+    ) -> object:
         if func is Tensor.repeat and any(args[0] is copies for copies in self.copies):
             times = torch.Size(args[1]) if isinstance(args[1], Sequence) else torch.Size(args[1:])
             if times[0] == self.batch_size and times.numel() == self.batch_size:

@@ -49,7 +49,7 @@ def stated_classes(model: object) -> tuple[str, ...] | None:
     return tuple(str(name) for name in classes)
 
 
-def _in_order_of_head(model: object, labels: Any) -> Any:
+def _in_order_of_head(model: object, labels: Any) -> object:
     """SetFit's labels in the order of its scores: that of its head, which sorts them and knows only those it saw."""
     head = getattr(getattr(model, "model_head", None), "classes_", None)
     if head is None:

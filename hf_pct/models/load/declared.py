@@ -8,7 +8,7 @@ known to be, or its author says so with `fixed(...)`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import datasets
 
@@ -46,10 +46,10 @@ class FixedCall:
 
     inputs_are_fixed = True
 
-    def __init__(self, call: Callable[..., Any]) -> None:
+    def __init__(self, call: Callable[..., object]) -> None:
         self.call = call
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> object:
         return self.call(*args, **kwargs)
 
 
@@ -58,7 +58,7 @@ def is_declared(reads: object) -> bool:
     return bool(getattr(reads, _MARK, False))
 
 
-def transform_of(dataset: RowSource) -> Any:
+def transform_of(dataset: RowSource) -> Callable[..., object] | None:
     """The function that `with_transform` or `set_transform` gave a dataset, or None."""
     if not isinstance(dataset, datasets.Dataset) or dataset.format["type"] != "custom":
         return None

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
+from ...core.decode import JsonObject
 from ..data import Rows
 from .model import LoadedModel
 
 
-def model_rows(loaded: LoadedModel, rows: Rows, names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+def model_rows(loaded: LoadedModel, rows: Rows, names: Sequence[str] | None = None) -> list[JsonObject]:
     """Rows in their order as the model takes them; labels count within `names`, the model's own by default."""
     number = {name: i for i, name in enumerate(names or loaded.label_names or ())}
     unknown = sorted({label for label in rows.labels if label not in number})
@@ -29,6 +29,6 @@ class Collator:
     def __init__(self, loaded: LoadedModel) -> None:
         self.task = loaded.task
 
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+    def __call__(self, rows: list[JsonObject]) -> dict[str, torch.Tensor]:
         inputs = [{name: value for name, value in row.items() if name != "labels"} for row in rows]
         return {**self.task.collate(inputs), "labels": torch.tensor([row["labels"] for row in rows])}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import TimmWrapperForImageClassification, TimmWrapperImageProcessor
 
 
 def timm_classifier(
-    architecture: str, label_names: Sequence[str], image_size: int | None = None, **model_args: Any
-) -> tuple[Any, Any]:
+    architecture: str, label_names: Sequence[str], image_size: int | None = None, **model_args: object
+) -> tuple[TimmWrapperForImageClassification, TimmWrapperImageProcessor]:
     """A timm model behind the transformers wrapper with **timm's own** initial weights, and its image processor.
 
     The wrapper re-initialises what timm has set up (zero-initialised residual scales become one), from which deep

@@ -34,7 +34,7 @@ _AUTO: dict[str, Any] = {
 }
 
 
-def load_config(name: str, revision: str | None = None) -> Any:
+def load_config(name: str, revision: str | None = None) -> PretrainedConfig:
     """A model's config from a folder or the Hub; no code from a repository is run."""
     try:
         return AutoConfig.from_pretrained(name, revision=revision)

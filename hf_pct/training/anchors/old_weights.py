@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -18,6 +18,10 @@ from ...models.load import label_names_of
 from ..references.context import Context
 from ..references.rows import INPUTS
 from ..references.sources import OLD
+from ..references.spec import ModelReference
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
 
 
 @dataclass
@@ -33,7 +37,7 @@ class OldWeights:
     strength: dict[str, Tensor | float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, reference: Any, model: nn.Module) -> OldWeights:
+    def of(cls, reference: ModelReference, model: nn.Module) -> OldWeights:
         """The weights of `reference`; every trained tensor of `model` must have its counterpart there."""
         old = {name: value.detach().clone() for name, value in reference.model.state_dict().items()}
         trained = {name: value for name, value in model.named_parameters() if value.requires_grad}
@@ -56,7 +60,7 @@ class OldWeights:
         strength = self.strength.get(name)
         return self._placed(name, strength, parameter)[0] if isinstance(strength, Tensor) else strength
 
-    def _placed(self, name: str, value: Tensor, parameter: Any) -> tuple[Tensor, Tensor | None]:
+    def _placed(self, name: str, value: Tensor, parameter: Tensor) -> tuple[Tensor, Tensor | None]:
         rows = None
         if name in self.heads:
             value = value[torch.from_numpy(self.match.old_index).to(value.device)]
@@ -67,7 +71,7 @@ class OldWeights:
 
 
 def fisher_of_old(
-    context: Context, reference: Any, names: Collection[str], samples: int | None = None
+    context: Context, reference: ModelReference, names: Collection[str], samples: int | None = None
 ) -> dict[str, Tensor]:
     """The old model's diagonal Fisher on the training set, for the tensors named, scaled to a mean of 1.
 
@@ -114,7 +118,7 @@ def _check_counterparts(
         )
 
 
-def _shard_like(value: Tensor, parameter: Any, by_rows: bool, name: str) -> Tensor:
+def _shard_like(value: Tensor, parameter: DTensor, by_rows: bool, name: str) -> Tensor:
     if by_rows:
         raise ValueError(
             f"{name} is spread over processes and the old model has other classes: rows cannot be matched there. "

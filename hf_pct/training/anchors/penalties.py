@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from accelerate import Accelerator
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from ...methods.base import WeightMethod
 from ..references.context import Context
@@ -126,7 +128,7 @@ class Anchors:
             if undo is not None:
                 self._undo.append(undo)
 
-    def add_gradients(self, accelerator: Any) -> None:
+    def add_gradients(self, accelerator: Accelerator) -> None:
         """Add the penalties' gradients, in the scale of mixed precision where there is one."""
         if self.penalties:
             scaler = getattr(accelerator, "scaler", None)
@@ -135,7 +137,7 @@ class Anchors:
             if any(hasattr(anchor.parameter, "to_local") for anchor in self.penalties):  # each process has its part
                 self._value = accelerator.reduce(self._value, reduction="sum")
 
-    def decay(self, optimizer: Any) -> None:
+    def decay(self, optimizer: Optimizer) -> None:
         """Move weights toward the old ones after a step, as far as the methods say."""
         if self.decays:
             rates = {id(value): group["lr"] for group in optimizer.param_groups for value in group["params"]}
@@ -158,6 +160,6 @@ class Anchors:
             self._undo.pop()()
 
 
-def _local(tensor: Any) -> Tensor:
+def _local(tensor: Tensor) -> Tensor:
     """This process's part of a tensor that FSDP2 has spread over many."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor

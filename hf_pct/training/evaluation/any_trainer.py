@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from transformers import EvalPrediction, TrainerCallback
@@ -17,21 +17,26 @@ from ...core.decode import JsonObject
 from ...flips.tables.predictions import Predictions
 from ...methods.base import IGNORED
 from ...models.predict import predict
-from ...models.types import Processor, RowSource
+from ...models.types import ModelSource, Processor, RowSource
 from .metrics import Metrics, first_array, flip_rates
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
+    from transformers import TrainerState
+
+# a table or its file, class indices, or logits
+OldAnswers: TypeAlias = "Predictions | str | Path | Sequence[int] | np.ndarray | torch.Tensor"
 
 
 def flip_metrics(
-    old_predictions: Any = None,
+    old_predictions: OldAnswers | None = None,
     *,
-    old_model: Any = None,
+    old_model: ModelSource | None = None,
     dataset: RowSource | None = None,
     label_names: Sequence[str] | None = None,
     compute_metrics: Callable[[EvalPrediction], Metrics] | None = None,
-    **options: Any,
+    **options: object,
 ) -> Callable[[EvalPrediction], Metrics]:
     """A `compute_metrics` for any `Trainer`: accuracy, and flips against an old model.
 
@@ -94,24 +99,26 @@ class FlipCallback(TrainerCallback):
 
     def __init__(
         self,
-        old_predictions: Any = None,
+        old_predictions: OldAnswers | None = None,
         *,
-        old_model: Any = None,
+        old_model: ModelSource | None = None,
         dataset: RowSource | None = None,
-        answer: Callable[[Any], Any] | None = None,
+        answer: Callable[[nn.Module], object] | None = None,
         label_names: Sequence[str] | None = None,
         metric_key_prefix: str = "eval",
-        **options: Any,
+        **options: object,
     ) -> None:
         if answer is None and dataset is None:
             raise ValueError("Neither dataset nor answer was given: the new model must be asked on some rows.")
-        self.old = _old_table(old_predictions, old_model, dataset, options)
-        if not isinstance(self.old, Predictions):
+        old = _old_table(old_predictions, old_model, dataset, options)
+        if not isinstance(old, Predictions):
             raise TypeError("old_predictions must be a Predictions table or its file: bare answers have no labels.")
-        self.dataset, self.answer, self.options = dataset, answer, options
-        self.label_names, self.prefix = label_names or self.old.label_names, metric_key_prefix
+        self.old, self.dataset, self.answer, self.options = old, dataset, answer, options
+        self.label_names, self.prefix = label_names or old.label_names, metric_key_prefix
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **kwargs: Any) -> None:
+    def on_evaluate(
+        self, args: object, state: TrainerState, control: object, metrics: Metrics | None = None, **kwargs: object
+    ) -> None:
         model = kwargs.get("model")
         processor = kwargs.get("processing_class")
         answer = self._ask(model, processor)
@@ -127,7 +134,7 @@ class FlipCallback(TrainerCallback):
         else:
             state.log_history.append({**added, "step": state.global_step})
 
-    def _ask(self, model: nn.Module, processor: Processor) -> Any:
+    def _ask(self, model: nn.Module, processor: Processor) -> object:
         training = getattr(model, "training", False)
         if training:
             model.eval()
@@ -141,7 +148,9 @@ class FlipCallback(TrainerCallback):
                 model.train()
 
 
-def _old_table(old_predictions: Any, old_model: Any, dataset: RowSource, options: JsonObject) -> Any:
+def _old_table(
+    old_predictions: OldAnswers | None, old_model: ModelSource | None, dataset: RowSource, options: JsonObject
+) -> Predictions | np.ndarray:
     """The old answers as a table, or as an array where that is what was given."""
     if (old_predictions is None) == (old_model is None):
         raise ValueError("Expected exactly one of old_predictions and old_model.")
@@ -159,7 +168,7 @@ def _answers(values: object) -> np.ndarray:
     return values.argmax(-1) if values.ndim > 1 else values
 
 
-def _indices(old: Any, label_names: Sequence[str] | None) -> np.ndarray:
+def _indices(old: Predictions | np.ndarray, label_names: Sequence[str] | None) -> np.ndarray:
     """The old answers as classes of the new model; -1 for a class that it lacks."""
     if not isinstance(old, Predictions):
         return old
@@ -170,7 +179,9 @@ def _indices(old: Any, label_names: Sequence[str] | None) -> np.ndarray:
     return np.array([index.get(name, -1) for name in old.predictions])
 
 
-def _check_rows(old: Any, answers: np.ndarray, labels: np.ndarray, label_names: Sequence[str] | None) -> None:
+def _check_rows(
+    old: Predictions | np.ndarray, answers: np.ndarray, labels: np.ndarray, label_names: Sequence[str] | None
+) -> None:
     if len(answers) != len(labels):
         raise ValueError(
             f"There are {len(answers)} old answers and {len(labels)} evaluation rows: expected one answer per row of "

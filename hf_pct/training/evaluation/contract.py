@@ -7,13 +7,12 @@ compares checkpoints by both, as `BCWIMerger` chooses an alpha: first accuracy, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 METRIC = "contract"
 
 
 def contract_score(
-    history: Iterable[Mapping[str, Any]], metrics: Mapping[str, Any], prefix: str, margin: float
+    history: Iterable[Mapping[str, float]], metrics: Mapping[str, float], prefix: str, margin: float
 ) -> int:
     """How many times a better checkpoint was found so far, this one included; 0 when an earlier one stays the best.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from transformers import EvalPrediction
@@ -11,7 +11,10 @@ from transformers import EvalPrediction
 from ...flips.counts import count_flips
 from ...methods.base import IGNORED, OLD
 
-Metrics = dict[str, Any]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Metrics = dict[str, float]
 
 
 UNKNOWN = -2
@@ -88,14 +91,14 @@ def flip_rates(old: np.ndarray, new: np.ndarray, labels: np.ndarray) -> Metrics:
 class PlainLabels:
     """A caller's `preprocess_logits_for_metrics`, which knows nothing of answers that travel beside the labels."""
 
-    def __init__(self, user: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, user: Callable[[Tensor, Tensor], object]) -> None:
         self.user = user
 
-    def __call__(self, logits: Any, labels: Any) -> Any:
+    def __call__(self, logits: Tensor, labels: Tensor | tuple[Tensor, ...]) -> object:
         return self.user(logits, split_labels(labels)[0])
 
 
-def split_labels(label_ids: Any) -> tuple[Any, tuple[Any, ...]]:
+def split_labels(label_ids: object) -> tuple[object, tuple[object, ...]]:
     """Labels, and the references' answers where they came along."""
     return (label_ids[0], tuple(label_ids[1:])) if isinstance(label_ids, tuple) else (label_ids, ())
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...core.decode import JsonObject
-from ...models.types import Inputs, RowSource
+from ...models.types import Collate, Inputs, RowSource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ class MemberFolders(Protocol):
 class Student(Protocol):
     """A trainer with members: its settings, its data, how it makes a new model, and what trains one member."""
 
-    args: Any
+    args: PCTArguments
     model: nn.Module
     train_dataset: RowSource
     calibration_dataset: RowSource
@@ -48,6 +48,6 @@ class Student(Protocol):
 
     def member_trainer(self, model: nn.Module, args: PCTArguments) -> Trainer: ...
 
-    def _get_collator_with_removed_columns(self, data_collator: Any) -> Any: ...
+    def _get_collator_with_removed_columns(self, data_collator: Collate) -> Collate: ...
 
     def _prepare_inputs(self, inputs: Inputs) -> JsonObject: ...

@@ -14,10 +14,10 @@ import logging
 import shutil
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from transformers import set_seed
 from transformers.trainer import TRAINING_ARGS_NAME
 
@@ -43,7 +43,7 @@ _RECIPE = (
     "label_smoothing_factor", "fp16", "bf16",
 )  # fmt: skip
 # a member is trained with cross-entropy alone, and by its own folder and seed
-_PLAIN: dict[str, Any] = {
+_PLAIN: JsonObject = {
     "old_model": None, "earlier_models": None, "old_adapter": None, "reference": "auto", "cached_views": 0,
     "eval_strategy": "no", "eval_on_start": False, "load_best_model_at_end": False, "metric_for_best_model": None,
     "push_to_hub": False, "resume_from_checkpoint": None, "save_total_limit": 1, "report_to": "none",
@@ -183,7 +183,7 @@ class Members:
         final.rename(path)
         shutil.rmtree(self._unfinished(number))
 
-    def _start(self, number: int) -> Any:
+    def _start(self, number: int) -> nn.Module:
         """The model that a member's training starts from."""
         kind = self.args.member_kind
         if kind == "cycles" and number > 0:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import nn
 
-from ...models.types import Collate, Processor
+from ...models.types import Collate, Inputs, Processor, RowSource
 
 
 class ReferenceSettings(Protocol):
@@ -53,11 +53,11 @@ class Context:
     settings: ReferenceSettings
     model: Callable[[], nn.Module]
     processor: Processor
-    train_dataset: Callable[[], Any]
+    train_dataset: Callable[[], RowSource]
     eval_datasets: Callable[[], list[object]]
     weighed: Callable[[], Mapping[str, float]]
-    collator: Callable[[], Any]
+    collator: Callable[[], Collate]
     collate: Collate
-    prepare: Callable[[Any], Mapping[str, Any]]
-    used_columns: Callable[[Any], Any]
-    autocast: Callable[[], AbstractContextManager[Any]]
+    prepare: Callable[[Inputs], Inputs]
+    used_columns: Callable[[RowSource], RowSource]
+    autocast: Callable[[], AbstractContextManager[object]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +13,10 @@ from torch.nn import functional
 from ...methods.base import Batch, Needs
 from ...methods.distances import fit_width
 from ...models.features import FeatureTap, feature_width, last_layer
+from ...models.types import Inputs
 from .part import Named
 from .sources import ReferenceSource
-from .spec import ModelReference, ReferenceAnswer
+from .spec import ModelReference, Reference, ReferenceAnswer
 
 
 class FrozenHead:
@@ -26,7 +26,7 @@ class FrozenHead:
     """
 
     def __init__(self, model: nn.Module, device: torch.device, learnt_map: nn.Linear | None = None) -> None:
-        layer: Any = last_layer(model)
+        layer = last_layer(model)
         if not isinstance(layer, nn.Linear | nn.Conv2d):
             raise ValueError(f"its last layer is a {type(layer).__name__}, expected a linear one")
         self.weight = layer.weight.detach().flatten(1).float().clone().to(device)
@@ -121,7 +121,7 @@ class FeatureParts:
     def of_batch(
         self,
         tap: FeatureTap | None,
-        inputs: Mapping[str, Any],
+        inputs: Inputs,
         logits: Tensor,
         answers: Mapping[str, ReferenceAnswer],
     ) -> BatchFeatures | None:
@@ -139,7 +139,7 @@ def _first_map(new_width: int, old_width: int) -> nn.Linear:
     return layer
 
 
-def _frozen_head(reference: Any, device: torch.device, learnt_map: nn.Linear | None) -> FrozenHead:
+def _frozen_head(reference: Reference, device: torch.device, learnt_map: nn.Linear | None) -> FrozenHead:
     if not isinstance(reference, ModelReference):
         raise ValueError(f"{reference.name} has no trained head of its own; pass one old model, a folder or a module")
     return FrozenHead(reference.model, device, learnt_map)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from torch import Tensor
 
@@ -27,7 +26,9 @@ class RawEncoder:
         return dict(self.processor(images=images, return_tensors="pt"))
 
 
-def own_encoder(old: Any, new: Any, columns: Sequence[str] | None, available: Sequence[str]) -> RawEncoder | None:
+def own_encoder(
+    old: Processor | None, new: Processor | None, columns: Sequence[str] | None, available: Sequence[str]
+) -> RawEncoder | None:
     """How the old model reads rows: `None` when as the new one does, else its own processor on raw columns.
 
     Raises when the two read differently and the rows hold nothing that the old one could be given.

@@ -11,7 +11,7 @@ from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from torch import nn
+from torch import Tensor, nn
 
 from ...core.labels import check_label_names
 from ...models.cache import SUFFIX, AnswerTable, Layout, check_logits, default_cache_dir, load_or_compute
@@ -20,7 +20,7 @@ from ...models.identity import cache_key, precision, processor_fingerprint, stor
 from ...models.load import label_names_of
 from ...models.load.declared import collator_is_fixed, is_plain, known_collator, rows_are_fixed
 from ...models.load.processors import reads_text, text_limit
-from ...models.run import Answers, Batch, Share, run, watched
+from ...models.run import Answers, Batch, Batches, Share, run, watched
 from ...models.types import Inputs, Processor, RowSource
 from .context import Context
 from .own_processor import RawEncoder, own_encoder
@@ -143,7 +143,7 @@ class ReferencePart:
     def _feature_width(self) -> int | None:
         return self.reference.feature_width() if self.named.features and self.reference is not None else None
 
-    def _ask_now(self, inputs: Inputs) -> Any:
+    def _ask_now(self, inputs: Inputs) -> Tensor | tuple[Tensor, ...]:
         answer = self.ask(inputs)
         if answer is None:
             raise RuntimeError(f"{self.named.title} was released while it was still needed.")
@@ -158,7 +158,7 @@ class ReferencePart:
 
     # ---- what a table depends on
 
-    def _path(self, dataset: RowSource, rows: ReferenceRows, layout: Layout, batches: Any) -> Path | None:
+    def _path(self, dataset: RowSource, rows: ReferenceRows, layout: Layout, batches: Batches) -> Path | None:
         """Where the table is kept, or `None` when what it depends on cannot be known."""
         reference = None if self.reference is None else self.reference.fingerprint()
         identity = shared_identity(reference, self._inputs_identity(dataset, rows, batches), self.named.title)
@@ -176,7 +176,7 @@ class ReferencePart:
         chosen = settings.reference_cache_dir
         return (Path(chosen) if chosen is not None else default_cache_dir() / "references") / f"{key}{SUFFIX}"
 
-    def _inputs_identity(self, dataset: RowSource, rows: ReferenceRows, batches: Any) -> str | None:
+    def _inputs_identity(self, dataset: RowSource, rows: ReferenceRows, batches: Batches) -> str | None:
         """The hash of what this reference is shown: the stored rows where that says it all, else the inputs."""
         if not self.is_fixed(dataset):
             return None

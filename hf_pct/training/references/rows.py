@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ INPUTS = "reference_inputs"
 
 _CARRIED = (LOGITS, FEATURES)
 
-Encode = Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]
+Encode = Callable[[Sequence[Row]], dict[str, Tensor]]
 
 
 def is_reference(key: str) -> bool:

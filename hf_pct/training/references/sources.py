@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from ...models.identity import stored_fingerprint
@@ -34,7 +34,7 @@ class ReferenceSource:
 
     def __init__(self, context: Context, named: Mapping[str, Named]) -> None:
         self.context, self.settings = context, context.settings
-        self._rows: dict[tuple[int, bool], tuple[Any, Any, Any]] = {}
+        self._rows: dict[tuple[int, bool], tuple[RowSource, tuple[str | None, ...], RowSource | ReferenceRows]] = {}
         self._train_rows: ReferenceRows | None = None
         self.parts = {name: ReferencePart(context, name, entry) for name, entry in named.items()}
         for part in self.parts.values():
@@ -121,7 +121,7 @@ class ReferenceSource:
             if not self._is_live(part):
                 part.release()
 
-    def rows(self, dataset: RowSource, training: bool = False) -> Any:
+    def rows(self, dataset: RowSource, training: bool = False) -> RowSource | ReferenceRows:
         """The dataset, with reference logits in its rows where they come from a table."""
         if dataset is None or isinstance(dataset, dict) or not _sized(dataset):
             return dataset
@@ -135,7 +135,7 @@ class ReferenceSource:
             self._train_rows = kept[2]
         return kept[2]
 
-    def _stamp(self, dataset: RowSource) -> tuple[Any, ...]:
+    def _stamp(self, dataset: RowSource) -> tuple[str | None, ...]:
         """What the callers' own models and the stored rows hold now: a table of what they held before is stale."""
         return (stored_fingerprint(dataset) if is_plain(dataset) else None, *(p.stamp() for p in self.parts.values()))
 
@@ -143,7 +143,7 @@ class ReferenceSource:
         if self._train_rows is not None:
             self._train_rows.set_epoch(epoch)
 
-    def _make_rows(self, dataset: RowSource, training: bool) -> Any:
+    def _make_rows(self, dataset: RowSource, training: bool) -> RowSource | ReferenceRows:
         by_column = {name: part for name, part in self.parts.items() if _has_column(dataset, part)}
         wanted = {
             name: part
@@ -197,12 +197,12 @@ class ReferenceSource:
         )  # fmt: skip
         return False
 
-    def _awaited(self, rows: Any) -> bool:
+    def _awaited(self, rows: RowSource | ReferenceRows) -> bool:
         """Whether rows lack the logits of a reference that is still to be made."""
         late = {name for name, part in self.parts.items() if part.made_later}
         return bool(late.difference(rows.tables if isinstance(rows, ReferenceRows) else ()))
 
-    def _column(self, dataset: RowSource, part: ReferencePart) -> Any:
+    def _column(self, dataset: RowSource, part: ReferencePart) -> np.ndarray:
         return column_table(dataset, str(part.named.column), len(part.label_names or ()))
 
     # ---- answers

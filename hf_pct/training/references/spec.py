@@ -57,7 +57,7 @@ class Reference(Protocol):
         """Changes whenever the logits would; `None` when that cannot be known, and nothing is kept on disk."""
         ...
 
-    def to(self, device: torch.device) -> Any: ...
+    def to(self, device: torch.device) -> Reference: ...
 
 
 class _WithFeatures:
@@ -182,7 +182,7 @@ def load_reference(
     return ModelReference(loaded.model, names, loaded.name or "the old model", processor or loaded.processor)
 
 
-def old_versions(newest: Any, earlier: Sequence[object] | None = None) -> list[object]:
+def old_versions(newest: object, earlier: Sequence[object] | None = None) -> list[object]:
     """Old models as a list, the oldest first and the one in service last."""
     chain = list(newest) if isinstance(newest, list | tuple) else [] if newest is None else [newest]
     if earlier and not chain:

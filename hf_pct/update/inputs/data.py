@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ...core.errors import first_five
@@ -13,6 +14,7 @@ from ...flips.tables.spelling import spelling_form
 from ...models.data import Rows, load_data, read_rows
 from ...models.fingerprints import data_fingerprint
 from ...models.load import LoadedModel
+from ...models.types import RowSource
 
 PARTS = {"train": "training", "dev": "development", "test": "test"}
 
@@ -35,8 +37,8 @@ class UpdateData:
 
 def read_data(
     old: LoadedModel,
-    parts: Mapping[str, Any],
-    columns: Mapping[str, Any],
+    parts: Mapping[str, object],
+    columns: Mapping[str, object],
     allow_missing_classes: bool = False,
     old_names: Sequence[str] | None = None,
 ) -> tuple[UpdateData, list[str]]:
@@ -75,7 +77,7 @@ def read_data(
 
 
 def _read_parts(
-    old: LoadedModel, parts: Mapping[str, Any], columns: Mapping[str, Any], names: Sequence[str]
+    old: LoadedModel, parts: Mapping[str, object], columns: Mapping[str, object], names: Sequence[str]
 ) -> tuple[dict[str, Rows | None], list[str]]:
     rows: dict[str, Rows | None] = {}
     problems = []
@@ -120,12 +122,12 @@ def overlaps(judged: Mapping[str, Rows | None], train: Rows, trained: str = "tra
     return problems
 
 
-def content_keys(rows: Rows) -> list[Any]:
+def content_keys(rows: Rows) -> list[object]:
     """What each row is, apart from its id and label: texts without spaces at their ends, images by their hash."""
     return [_content(value) for value in rows.inputs(range(len(rows)))]
 
 
-def _content(value: Any) -> Any:
+def _content(value: object) -> object:
     if isinstance(value, str):
         return " ".join(value.split())
     if isinstance(value, tuple):
@@ -133,7 +135,9 @@ def _content(value: Any) -> Any:
     return data_fingerprint([[value]])
 
 
-def _read(old: LoadedModel, value: Any, columns: Mapping[str, Any], names: Sequence[str]) -> Rows | None:
+def _read(
+    old: LoadedModel, value: str | Path | RowSource | None, columns: Mapping[str, Any], names: Sequence[str]
+) -> Rows | None:
     if value is None:
         return None
     data = load_data(value) if isinstance(value, str) or hasattr(value, "__fspath__") else value

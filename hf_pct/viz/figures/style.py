@@ -29,7 +29,7 @@ def need_matplotlib() -> None:
         raise ModuleNotFoundError(missing_extra("Pictures", "viz")) from error
 
 
-def new_figure(width: float = 6.4, height: float = 4.2, rows: int = 1, columns: int = 1, **options: Any) -> Any:
+def new_figure(width: float = 6.4, height: float = 4.2, rows: int = 1, columns: int = 1, **options: object) -> Any:
     """A figure and its axes, with room for every label."""
     need_matplotlib()
     from matplotlib.figure import Figure
@@ -65,7 +65,7 @@ def series(number: int, markers: bool = True) -> JsonObject:
     return style
 
 
-def legend(axes: "Axes", **options: Any) -> None:
+def legend(axes: "Axes", **options: object) -> None:
     """A legend where there is something to tell apart."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...core.decode import JsonObject
 from ..extras import ChainSource, read_chain
@@ -73,7 +73,11 @@ def nfr_per_epoch(
 
 
 def _panels(
-    x: Sequence[float], x_unit: str, unit: str, nfr: Mapping[str, Sequence[float]], error_rate: Any
+    x: Sequence[float],
+    x_unit: str,
+    unit: str,
+    nfr: Mapping[str, Sequence[float]],
+    error_rate: Mapping[str, Sequence[float]] | None,
 ) -> tuple[Figure, list[Axes]]:
     """NFR on the left and, when there is one, the error rate on the right, both against `x`."""
     panels: list[tuple[str, Mapping[str, Sequence[float]]]] = [(unit, nfr)]

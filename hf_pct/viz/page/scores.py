@@ -1,7 +1,5 @@
 """The page of a ScoreReport: tasks, slices, and a browser of the rows that changed, with both answers side by side."""
 
-from typing import Any
-
 import pyarrow as pa
 
 from ...core.decode import JsonObject
@@ -29,7 +27,7 @@ KINDS = ("broken", "worse", "changed", "fixed", "better")
 _PLAIN = ("id", "task", "kind", "old_score", "new_score")
 _SLICE_COLUMNS = ("", "rows", "broken", "fixed", "NFR", "mean", "gain", "p")
 
-Cell = tuple[str, Any, bool]
+Cell = tuple[str, object, bool]
 
 
 def render_scores(report: ScoreReport, *, gate: GateResult | None = None, texts: bool = True) -> str:

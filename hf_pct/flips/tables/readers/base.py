@@ -8,8 +8,9 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -100,7 +101,7 @@ class Source:
                 if line.strip():
                     yield line.removeprefix(codecs.BOM_UTF8) if number == 0 else line
 
-    def _open(self) -> Any:
+    def _open(self) -> gzip.GzipFile | BufferedReader:
         return gzip.open(self.path, "rb") if self.packed else self.path.open("rb")
 
 
@@ -140,7 +141,7 @@ def parse_lines(source: Source) -> Iterator[JsonObject]:
         yield value
 
 
-def _parse_leniently(line: bytes) -> Any:
+def _parse_leniently(line: bytes) -> object:
     """JSON with NaN and infinity, as Python writes it."""
     return json.loads(line)
 

@@ -3,8 +3,6 @@
 A test case is known by its input; the same input again is a further run of it.
 """
 
-from typing import Any
-
 import msgspec
 
 from ..metric import Metric, named_metric
@@ -26,9 +24,9 @@ class _Measured(msgspec.Struct):
 
 
 class _TestCase(msgspec.Struct, rename="camel"):
-    input: Any = None
-    actual_output: Any = None
-    expected_output: Any = None
+    input: object = None
+    actual_output: object = None
+    expected_output: object = None
     success: bool | None = None
     metrics_data: list[_Measured] | None = None
 
@@ -39,7 +37,7 @@ class _TestCase(msgspec.Struct, rename="camel"):
 
 class _Run(msgspec.Struct, rename="camel"):
     test_cases: list[_TestCase] | None = None
-    hyperparameters: dict[str, Any] | None = None
+    hyperparameters: dict[str, object] | None = None
     dataset_alias: str | None = None
 
 

@@ -6,7 +6,6 @@ enough to be read without it. Epochs are repeated runs.
 
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,24 +22,24 @@ _GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}  # correct, incorrect, partia
 
 
 class _Score(msgspec.Struct):
-    value: Any = None
-    answer: Any = None
+    value: object = None
+    answer: object = None
 
 
 class _Output(msgspec.Struct):
-    completion: Any = None
+    completion: object = None
 
 
 class _Message(msgspec.Struct):
     role: str | None = None
-    content: Any = None
+    content: object = None
 
 
 class _Sample(msgspec.Struct):
     id: int | str
     epoch: int = 1
     input: str | list[_Message] | None = None
-    target: Any = None
+    target: object = None
     output: _Output | None = None
     scores: dict[str, _Score] | None = None
 
@@ -128,7 +127,7 @@ def _load(path: Path) -> _Log:
     return declared(parse_json(read_eval_log(str(path)).model_dump_json(), str(path)), _Log, str(path))
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if isinstance(value, str) and value in _GRADES:
         return _GRADES[value]
     return float(value) if isinstance(value, (int, float)) else None

@@ -24,15 +24,15 @@ _COLUMNS = ("doc", "metric", "model_response")
 
 
 class _Doc(msgspec.Struct):
-    id: Any = None
-    query: Any = None
-    choices: list[Any] | None = None
+    id: object = None
+    query: object = None
+    choices: list[object] | None = None
     gold_index: int | list[int] | None = None
 
 
 class _Response(msgspec.Struct):
-    text: list[Any] | None = None
-    text_post_processed: list[Any] | None = None
+    text: list[object] | None = None
+    text_post_processed: list[object] | None = None
     logprobs: list[float] | None = None
 
 

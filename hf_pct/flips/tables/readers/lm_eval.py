@@ -6,7 +6,7 @@ order, or of other documents, is never compared by position. The prompt is kept 
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,9 @@ class _Sample(msgspec.Struct):
     target_hash: str
     filter: str
     metrics: list[str]
-    doc_id: Any = None
-    target: Any = None
-    arguments: dict[str, dict[str, Any]] | None = None
+    doc_id: object = None
+    target: object = None
+    arguments: dict[str, dict[str, object]] | None = None
     filtered_resps: list[Any] | None = None
 
 
@@ -143,7 +143,7 @@ def _by_length(metrics: Sequence[str]) -> bool:
 class _Summary:
     """What is read here of a `results_*.json`."""
 
-    higher_is_better: dict[str, dict[str, Any]] | None = None
+    higher_is_better: dict[str, dict[str, object]] | None = None
     model_name: str | None = None
     model_revision: str | None = None
     lm_eval_version: str | None = None
@@ -158,7 +158,7 @@ def _read_summary(path: Path) -> _Summary:
     return convert(wanted, _Summary, str(path))  # its other numbers may be NaN
 
 
-def _results(paths: Any) -> tuple[dict[str, bool], Provenance]:
+def _results(paths: Iterable[Path]) -> tuple[dict[str, bool], Provenance]:
     """The directions of the metrics and the model's name, from the `results_*.json` beside the samples."""
     directions: dict[str, bool] = {}
     provenance = Provenance()

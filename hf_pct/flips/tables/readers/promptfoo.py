@@ -5,7 +5,6 @@ further run of it (`--repeat`).
 """
 
 import json
-from typing import Any
 
 import msgspec
 
@@ -19,18 +18,18 @@ NAME = "promptfoo results"
 
 
 class _Prompt(msgspec.Struct):
-    raw: Any = None
+    raw: object = None
     label: str | None = None
 
 
 class _Assertion(msgspec.Struct):
-    type: Any = None
-    value: Any = None
-    threshold: Any = None
+    type: object = None
+    value: object = None
+    threshold: object = None
 
 
 class _TestCase(msgspec.Struct):
-    vars: dict[str, Any] | None = None
+    vars: dict[str, object] | None = None
     description: str | None = None
     asserts: list[_Assertion] | None = msgspec.field(default=None, name="assert")
 
@@ -38,15 +37,15 @@ class _TestCase(msgspec.Struct):
 class _Test(msgspec.Struct, rename="camel"):
     """One test under one provider and prompt."""
 
-    provider: str | dict[str, Any] | None = None
+    provider: str | dict[str, object] | None = None
     test_idx: int | None = None
     prompt_idx: int = 0
-    vars: dict[str, Any] | None = None
+    vars: dict[str, object] | None = None
     success: bool | None = None
     score: float | None = None
     named_scores: dict[str, float | None] | None = None
     prompt: _Prompt | None = None
-    response: dict[str, Any] | None = None
+    response: dict[str, object] | None = None
     test_case: _TestCase | None = None
 
     @property
