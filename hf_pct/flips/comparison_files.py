@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.decode import convert, load_json, read_text
+from ..core.errors import first_five
 from ..core.files import check_can_write, keep_inputs, write_text, write_together
-from .chain import ChainReport
 from .report import FlipReport
 from .report_files import rows_file
 from .tables.predictions import Predictions
@@ -33,13 +33,20 @@ def read_label_names(path: str) -> list[str]:
     """Class names in order: from a JSON list, a model's config.json (`id2label`), or a text file, one name a line."""
     what = "class names: a JSON list, a model's config.json, or a text file with one name per line"
     if not path.endswith(".json"):
-        return [line.strip() for line in read_text(path, what).splitlines() if line.strip()]
+        lines = [line.strip() for line in read_text(path, what).strip().splitlines()]
+        if not all(lines):  # leaving it out would give every class after it the name of its neighbour
+            raise ValueError(f"{path}: line {lines.index('') + 1} is empty, expected one class name per line.")
+        return lines
     names = load_json(path, what)
     if isinstance(names, dict) and "id2label" in names:
         by_index = convert(names["id2label"], dict[str, str], f"{path}: id2label")
-        if not all(index.isdecimal() for index in by_index):
-            raise ValueError(f"{path}: id2label has keys that are no class indices.")
-        return [by_index[index] for index in sorted(by_index, key=int)]
+        wanted = [str(index) for index in range(len(by_index))]
+        if {*by_index} != {*wanted}:
+            raise ValueError(
+                f"{path}: id2label has the keys {first_five(by_index)}, expected every class index from 0 to "
+                f"{len(wanted) - 1} once."
+            )
+        return [by_index[index] for index in wanted]
     if not isinstance(names, list):
         raise ValueError(
             f"{path} holds {type(names).__name__}, expected a list of class names or a config with id2label."
@@ -55,10 +62,10 @@ def check_output_dir(folder: Path, overwrite: bool, inputs: Sequence[str | None]
     outputs = [folder / name for name in (REPORT_JSON, REPORT_MARKDOWN, *TABLES)]
     for path in outputs:
         check_can_write(path, overwrite)
-    _keep_sides(outputs, inputs, TABLES)
+    keep_sides(outputs, inputs, TABLES)
 
 
-def _keep_sides(outputs: Sequence[Path], inputs: Sequence[str | None], own: Sequence[str]) -> None:
+def keep_sides(outputs: Sequence[Path], inputs: Sequence[str | None], own: Sequence[str]) -> None:
     for output in outputs:
         others = [source for number, source in enumerate(inputs) if own[number : number + 1] != (output.name,)]
         keep_inputs([output], others)
@@ -75,38 +82,12 @@ def write_comparison(
         report.save(partial / REPORT_JSON)
         write_text(partial / REPORT_MARKDOWN, report.to_markdown())
         for name, side in zip(TABLES, (old, new), strict=True):
-            _write_table(partial / name, side, folder / name)
+            write_table(partial / name, side, folder / name)
         rows = [name for name in names[2:3] if (partial / name).exists()]
     return [folder / name for name in (REPORT_JSON, REPORT_MARKDOWN, *TABLES, *rows)]
 
 
-def check_chain_output(folder: Path, versions: Sequence[str], overwrite: bool) -> None:
-    """As `check_output_dir`, for a chain."""
-    outputs = _chain_files(folder, len(versions))
-    for path in outputs:
-        check_can_write(path, overwrite)
-    _keep_sides(outputs, versions, [path.name for path in outputs[2:]])
-
-
-def write_chain(
-    folder: Path, chain: ChainReport, versions: Sequence[Predictions], overwrite: bool = False
-) -> list[Path]:
-    """The chain as JSON and Markdown, and the tables of all versions: all of them, or none."""
-    report, text, *tables = _chain_files(folder, len(versions))
-    with write_together(folder, [path.name for path in (*tables, text, report)], overwrite) as partial:
-        chain.save(partial / report.name)
-        write_text(partial / text.name, chain.to_markdown())
-        for path, version in zip(tables, versions, strict=True):
-            _write_table(partial / path.name, version, path)
-    return [report, text, *tables]
-
-
-def _chain_files(folder: Path, versions: int) -> list[Path]:
-    tables = [folder / f"v{number}_predictions.parquet" for number in range(1, versions + 1)]
-    return [folder / "chain.json", folder / "chain.md", *tables]
-
-
-def _write_table(path: Path, side: Predictions, target: Path) -> None:
+def write_table(path: Path, side: Predictions, target: Path) -> None:
     """A table that came from a parquet file is copied, which is quicker than writing it again and keeps its bytes."""
     source = side.path
     if source is None or source.suffix != ".parquet":

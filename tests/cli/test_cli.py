@@ -125,6 +125,13 @@ def test_label_names_for_files_that_lack_them(tables, capsys):
         (tables / name).write_text(content)
         assert main([*both, "--old_label_names", str(tables / name)]) == 0
         assert "breaks 1 and fixes 0 of 2 rows" in capsys.readouterr().out
+    for name, content, message in (  # a name left out would shift all that come after it
+        ("names.txt", "yes\n\nno\n", "line 2 is empty"),
+        ("config.json", '{"id2label": {"1": "yes", "2": "no"}}', "expected every class index from 0 to 1 once"),
+    ):
+        (tables / name).write_text(content)
+        assert main([*both, "--old_label_names", str(tables / name)]) == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
+import datetime
 import json
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from flip_tables import NAMES, random_pair, side
 from hypothesis import given, settings
@@ -139,6 +142,32 @@ def test_slices_are_chosen_or_named():
     assert len(compare(old, new, slices=["user"]).slices["user"]) == 150
     with pytest.raises(ValueError, match=r"no column 'locale'.*Found: user, bucket.*keep_columns"):
         compare(old, new, slices=["locale"])
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]
+)
+def test_text_in_any_layout_is_a_slice(tmp_path, kind):
+    answers = pa.array(["no", "yes"] * 4)
+    for name, predictions in (("old", ["no", "yes"] * 4), ("new", ["no"] * 8)):
+        column = pa.array(["app", "web"] * 4).cast(kind)
+        table = {"id": pa.array(list("abcdefgh")).cast(kind), "label": answers.cast(kind)}
+        table |= {"prediction": pa.array(predictions).cast(kind), "channel": column}
+        pq.write_table(pa.table(table), tmp_path / f"{name}.parquet")
+    report = compare(*(Predictions.load(tmp_path / f"{name}.parquet") for name in ("old", "new")))
+    assert {group.name: group.negative_flips for group in report.slices["channel"]} == {"app": 0, "web": 4}
+
+
+def test_what_is_no_slice_and_no_weight_is_named():
+    labels = ["no"] * 12
+    columns = {"list": [[1]] * 12, "struct": [{"a": 1}] * 12, "day": [datetime.date(2026, 1, 1)] * 12}
+    table = side(labels, labels, columns=columns)
+    for name in ("list", "struct"):
+        with pytest.raises(ValueError, match="cannot be a slice"):
+            compare(table, table, slices=[name])
+    for name in columns:
+        with pytest.raises(ValueError, match="sample_weight is not one number per row"):
+            compare(table, table, weight=name)
 
 
 def test_empty_slice_values_are_a_group_of_their_own():

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .encoding import logits_array
+from .plain_columns import without_views
 
 BLOCK_BYTES = 1 << 23
 _BUFFER = 1 << 20
@@ -135,7 +136,7 @@ class FileColumns(Mapping[str, pa.ChunkedArray]):
     def __getitem__(self, name: str) -> pa.ChunkedArray:
         if name not in self.names:
             raise KeyError(name)
-        return pq.read_table(self.path, columns=[name], page_checksum_verification=True).column(0)
+        return without_views(pq.read_table(self.path, columns=[name], page_checksum_verification=True).column(0))
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

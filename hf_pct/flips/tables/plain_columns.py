@@ -8,6 +8,13 @@ import pyarrow.compute as pc
 _types = pa.types
 
 
+def without_views(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """The column in a layout that every function of Arrow takes: few of them know text and bytes as views."""
+    if _types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if _types.is_binary_view(column.type) else column
+
+
 def is_timelike(kind: pa.DataType) -> bool:
     """Dates, times, durations and decimals, which JSON has no word for."""
     return bool(_types.is_temporal(kind) or _types.is_decimal(kind))
@@ -55,13 +62,14 @@ def holds_bytes(kind: pa.DataType) -> bool:
         return any(holds_bytes(field.type) for field in kind)
     if hasattr(kind, "value_type"):  # lists and dictionaries
         return holds_bytes(kind.value_type)
-    return bool(_types.is_binary(kind) or _types.is_large_binary(kind) or _types.is_fixed_size_binary(kind))
+    views = _types.is_binary_view(kind) or _types.is_fixed_size_binary(kind)
+    return bool(views or _types.is_binary(kind) or _types.is_large_binary(kind))
 
 
 def slice_codes(column: pa.ChunkedArray) -> tuple[pa.Array, list[str]]:
     """For every row the number of its value, and the values as text; a missing value is `(none)`."""
-    if _types.is_string_view(column.type):
-        column = column.cast(pa.large_string())
+    if _types.is_nested(column.type):
+        raise ValueError(f"A column of type {column.type} cannot be a slice, expected one value in every row.")
     encoded = pc.dictionary_encode(plain_column(column), null_encoding="encode").unify_dictionaries().combine_chunks()
     values = ["(none)" if value is None else str(value) for value in encoded.dictionary.to_pylist()]
     return encoded.indices, values
