@@ -1,6 +1,7 @@
 """`hf-pct traffic` and `hf-pct label-plan` as a person uses them, from two files to a verdict and a gate."""
 
 import csv
+import gzip
 import json
 
 import pytest
@@ -76,6 +77,13 @@ def test_a_verdict_after_every_label(files, capsys, right, limit, code, said):
 def test_churn_alone_decides_without_a_label(files, capsys):
     assert main(["traffic", *sides(files), "--until_decided", "--max_nfr", "0.05"]) == 0
     assert "no label is needed" in capsys.readouterr().out
+
+
+def test_packed_files_are_files(files, capsys):
+    packed = files / "new.csv.gz"
+    packed.write_bytes(gzip.compress((files / "new.csv").read_bytes()))
+    assert main(["traffic", str(files / "old.csv"), str(packed)]) == 0
+    assert "50 of 1,000 answers changed" in capsys.readouterr().out
 
 
 def test_a_filled_plan_is_never_overwritten(files, capsys):

@@ -74,6 +74,10 @@ def test_label_by_keyboard_save_and_go_on(browser, folder, traffic):
     filled = read_labels(path, traffic)
     assert [label.right for label in filled.labels] == ["old", "new", "neither", "old"]
     assert not filled.notes
+    ids, new, old = (traffic.differing[name].combine_chunks() for name in ("id", "old_answer", "new_answer"))
+    swapped = compare_traffic(Answers(ids, old), Answers(ids, new))
+    with pytest.raises(ValueError, match="planned for other answers"):
+        read_labels(path, swapped)
 
     browser.open(page)
     browser.driver.find_element("css selector", "#load").send_keys(str(path))

@@ -26,18 +26,18 @@ def add_sides(parser: argparse.ArgumentParser) -> None:
     add_prediction_arguments(parser, required=False)
 
 
-def read_traffic(args: argparse.Namespace) -> Traffic:
-    """Join both sides by id."""
+def read_traffic(args: argparse.Namespace, confidence: float = 0.95) -> Traffic:
+    """Join both sides by id; `confidence` is that of the slices' intervals."""
     from ...flips.traffic.differences import compare_traffic
 
     old, new = _side(args, args.old, args.old_label_names), _side(args, args.new, args.new_label_names)
-    return compare_traffic(old, new, slices=args.slices, allow_partial=args.allow_partial)
+    return compare_traffic(old, new, slices=args.slices, allow_partial=args.allow_partial, confidence=confidence)
 
 
 def _side(args: argparse.Namespace, source: str, label_names: str | None) -> Answers:
     from ...flips.comparison_files import read_label_names
     from ...flips.traffic.answers import READABLE, Answers
 
-    if Path(source).suffix in READABLE:
+    if Path(source).suffix in READABLE or Path(source).is_file():
         return Answers.load(source, read_label_names(label_names) if label_names else None)
     return Answers.from_predictions(run_model(args, source, None, None, labelled=False))

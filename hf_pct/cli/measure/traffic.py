@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     keep_inputs([args.output], [args.old, args.new, args.labels])
     if args.output:
         check_can_write(args.output, args.overwrite)
-    traffic = read_traffic(args)
+    traffic = read_traffic(args, args.confidence)
     filled = read_labels(args.labels, traffic, allow_other=args.allow_other) if args.labels else None
     report = traffic_report(traffic, filled, confidence=args.confidence, future=args.future, max_nfr=args.max_nfr)
     if is_main_process():

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.errors import NotComparableError, first_five
-from ..stats import Interval, clopper_pearson
+from ..stats import Interval, check_confidence, clopper_pearson
 from .answers import Answers
 
 MAX_SLICE_VALUES = 100
@@ -57,22 +57,38 @@ class Traffic:
 
     def pairs(self) -> list[tuple[Pair, int]]:
         """What changed into what, the most frequent first."""
-        answers = zip(*(self.differing[name].to_pylist() for name in ("old_answer", "new_answer")), strict=True)
-        return sorted(Counter(answers).items(), key=lambda entry: (-entry[1], entry[0]))
+        return sorted(Counter(self._answers()).items(), key=lambda entry: (-entry[1], entry[0]))
+
+    def _answers(self) -> list[Pair]:
+        return list(zip(*(self.differing[name].to_pylist() for name in ("old_answer", "new_answer")), strict=True))
 
     def telling(self, most: int = 5) -> list[dict]:
-        """The most telling rows: those where both models are surest of their different answers."""
+        """The most telling rows: those where both models are surest of their different answers.
+
+        Without confidences: one row of every change, the most frequent first, then the second of each.
+        """
         table = self.differing
         if not {"old_confidence", "new_confidence"} <= set(table.column_names):
-            return table.slice(0, most).to_pylist()
+            place, seen = {pair: number for number, (pair, _) in enumerate(self.pairs())}, Counter[Pair]()
+            turns = []
+            for row, pair in enumerate(self._answers()):
+                turns.append((seen[pair], place[pair], row))
+                seen[pair] += 1
+            return table.take(pa.array([row for *_, row in sorted(turns)[:most]], pa.int64())).to_pylist()
         surest = np.minimum(table["old_confidence"].to_numpy(), table["new_confidence"].to_numpy())
         return table.take(pa.array(np.argsort(-surest, kind="stable")[:most])).to_pylist()
 
 
 def compare_traffic(
-    old: Answers, new: Answers, *, slices: Sequence[str] | None = None, allow_partial: bool = False
+    old: Answers,
+    new: Answers,
+    *,
+    slices: Sequence[str] | None = None,
+    allow_partial: bool = False,
+    confidence: float = 0.95,
 ) -> Traffic:
     """Join two models' answers by id and keep the rows that differ, with the columns of both sides."""
+    check_confidence(confidence)
     at_new = pc.index_in(old.ids, value_set=new.ids)
     both = np.flatnonzero(at_new.is_valid().to_numpy(zero_copy_only=False))
     only_old, only_new = len(old.ids) - len(both), len(new.ids) - len(both)
@@ -104,7 +120,7 @@ def compare_traffic(
     return Traffic(
         rows=len(both),
         differing=pa.table(table),
-        slices=tuple(_slices(columns, differs, slices)),
+        slices=tuple(_slices(columns, differs, slices, confidence)),
         old_model=old.provenance.model,
         new_model=new.provenance.model,
         left_out=only_old + only_new,
@@ -112,7 +128,7 @@ def compare_traffic(
 
 
 def _slices(
-    columns: dict[str, pa.ChunkedArray], differs: np.ndarray, wanted: Sequence[str] | None
+    columns: dict[str, pa.ChunkedArray], differs: np.ndarray, wanted: Sequence[str] | None, confidence: float
 ) -> list[SliceChurn]:
     unknown = [name for name in wanted or () if name not in columns]
     if unknown:
@@ -130,7 +146,7 @@ def _slices(
         rows = np.bincount(codes, minlength=len(values))
         changed = np.bincount(codes, weights=differs, minlength=len(values)).astype(int)
         churn += [
-            SliceChurn(name, value, int(total), int(differ), clopper_pearson(int(differ), int(total)))
+            SliceChurn(name, value, int(total), int(differ), clopper_pearson(int(differ), int(total), confidence))
             for value, total, differ in zip(values, rows, changed, strict=True)
         ]
     return sorted(churn, key=lambda entry: (-entry.churn, -entry.rows, entry.column, entry.value))

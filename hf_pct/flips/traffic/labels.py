@@ -14,6 +14,7 @@ from .estimate import StratumLabels
 from .plan import ALL, RARE, pair_name
 
 VERDICTS = ("old", "new", "neither", "unsure")
+ANSWERS = ("old_answer", "new_answer")
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,10 @@ def read_labels(path: str | Path, traffic: Traffic, *, allow_other: bool = False
             f"{path} has the columns {', '.join(table.column_names) or '(none)'}, expected id and right (old, new, "
             "neither, unsure) or label (the right answer), as hf-pct label-plan writes them."
         )
-    names = ("old_answer", "new_answer")
     answers = dict(
         zip(
             traffic.differing["id"].to_pylist(),
-            zip(*(traffic.differing[name].to_pylist() for name in names), strict=True),
+            zip(*(traffic.differing[name].to_pylist() for name in ANSWERS), strict=True),
             strict=True,
         )
     )
@@ -114,6 +114,12 @@ def _verdict(
         return ""
     if name not in answers:
         problems.add("are not rows that the two models answer differently (or not of this traffic)", [name])
+        return ""
+    planned = [row.get(column, answer.strip()) for column, answer in zip(ANSWERS, answers[name], strict=True)]
+    if planned != [answer.strip() for answer in answers[name]]:  # "new is right" speaks of the plan's new model
+        problems.add(
+            "were planned for other answers than these two models give (swapped, or another version?)", [name]
+        )
         return ""
     if right and right not in VERDICTS:
         problems.add(f"have {right!r} in the column right, expected {', '.join(VERDICTS)}", [name])

@@ -68,6 +68,18 @@ def test_the_most_telling_rows_are_those_where_both_are_sure():
     assert [row["id"] for row in compare_traffic(old, new).telling(2)] == ["a", "b"]
 
 
+def test_without_confidences_every_kind_of_change_is_shown():
+    traffic = compare_traffic(answers(["x"] * 6), answers(["y", "y", "y", "z", "z", "w"]))
+    assert [row["id"] for row in traffic.telling(4)] == ["r0", "r3", "r5", "r1"]
+
+
+def test_slices_have_the_confidence_that_was_asked_for():
+    old, new = answers(["x"] * 50, channel=["app"] * 50), answers(["y"] * 5 + ["x"] * 45)
+    wide, narrow = (compare_traffic(old, new, confidence=level).slices[0].interval for level in (0.99, 0.8))
+    assert (wide.low, wide.high) == (clopper_pearson(5, 50, 0.99).low, clopper_pearson(5, 50, 0.99).high)
+    assert narrow.high < wide.high
+
+
 def test_rows_are_joined_by_id_and_never_silently_left_out():
     old, new = answers(["a", "b", "c"]), answers(["c", "b", "x"], ids=["r2", "r1", "r9"])
     with pytest.raises(NotComparableError, match=r"1 of 3 ids are only on the old side and 1 of 3 only on the new"):
@@ -177,6 +189,17 @@ def test_every_problem_of_a_label_file_is_named_at_once(traffic, tmp_path):
     path.write_text("name,right\nr0,old\n")
     with pytest.raises(ValueError, match="expected id and right"):
         read_labels(path, traffic)
+
+
+def test_labels_speak_of_the_models_that_they_were_planned_for(traffic, tmp_path):
+    path = fill(label_plan(traffic, 20), tmp_path / "p.csv", ["new"] * 20)
+    assert len(read_labels(path, traffic).labels) == 20
+    old, new = answers(["pay"] * ROWS), answers(["send"] * 60 + ["stop"] * 40 + ["pay"] * (ROWS - 100))
+    with pytest.raises(ValueError, match="20 ids were planned for other answers"):
+        read_labels(path, compare_traffic(new, old))  # swapped: "new is right" would count as a negative flip
+    third = compare_traffic(old, answers(["close"] * 100 + ["pay"] * (ROWS - 100)))
+    with pytest.raises(ValueError, match="planned for other answers"):
+        read_labels(path, third)
 
 
 def test_labels_of_all_differing_rows_leave_nothing_open(traffic, tmp_path):

@@ -46,9 +46,9 @@ function clear() {
 const quoted = (value) => `"${String(value).replaceAll('"', '""')}"`;
 
 function save() {
-  const names = ["order", "id", "stratum", "right"];
-  const lines = rows.map((row) => [row.order, row.id, row.stratum, right.get(row.id) || ""].map(quoted).join(","));
-  const file = new Blob([[names.join(","), ...lines, ""].join("\n")], { type: "text/csv" });
+  const names = ["order", "id", "old_answer", "new_answer", "stratum"]; // the answers say which models were judged
+  const lines = rows.map((row) => [...names.map((name) => row[name]), right.get(row.id) || ""].map(quoted).join(","));
+  const file = new Blob([[[...names, "right"].join(","), ...lines, ""].join("\n")], { type: "text/csv" });
   const link = document.createElement("a");
   link.href = URL.createObjectURL(file);
   link.download = "labels.csv";
