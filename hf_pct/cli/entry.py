@@ -6,10 +6,12 @@ Exit codes: 0 done or passed; 1 regressed (for `verify`: differs) and nothing el
 
 import argparse
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from .._version import __version__
 from ..core.errors import NOT_COMPARABLE, UNFORESEEN, WRONG_USE, NotComparableError
@@ -27,6 +29,8 @@ _EXTRAS = {
     "torchvision": "vision",
     "PIL": "vision",
     "peft": "adapters",
+    "optuna": "search",
+    "evaluate": "evaluate",
     "matplotlib": "viz",
     "sklearn": "demo",
     "home_assistant_intents": "demo",
@@ -62,7 +66,7 @@ def _explain(command: str, error: Exception) -> int:
     if isinstance(error, NotComparableError):
         kind, code = "not comparable", NOT_COMPARABLE
     elif isinstance(error, ImportError):
-        extra = _EXTRAS.get((error.name or "").partition(".")[0])
+        extra = _EXTRAS.get((error.name or "").partition(".")[0]) or _named_extra(text)
         text += f". Install it: pip install 'hf-pct[{extra}]'" if extra and "pip install" not in text else ""
     elif type(error).__module__.partition(".")[0] == "pyarrow":  # raised by what a table holds, never by our calls
         text = f"A table holds what cannot be read: {error}. It may be damaged; make it again."
@@ -72,6 +76,19 @@ def _explain(command: str, error: Exception) -> int:
     first, *rest = log_safe(text).split("\n")
     print("\n".join([f"hf-pct {command}: {kind}: {first}", *(f"  {line}" for line in rest)]), file=sys.stderr)
     return code
+
+
+def _named_extra(text: str) -> str | None:
+    """The extra of a package that a message speaks of: transformers says which one it lacks in words only."""
+    words = {word.lower() for word in re.findall(r"\w+", text)}
+    return next((extra for module, extra in _EXTRAS.items() if module.lower() in words), None)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are safe for a log: `out/*.json` may match a file with any name."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(log_safe(message))
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -94,7 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="hf-pct",
         description="Ship the new model without breaking what the old one got right.",
         epilog="Start with `hf-pct demo`, or `hf-pct compare --help`.",

@@ -40,6 +40,8 @@ def test_every_command_module_has_its_four_names():
         (MemoryError(), 70, "unexpected error: MemoryError"),
         (ImportError("no timm", name="timm.models"), 2, "pip install 'hf-pct[vision]'"),
         (ModuleNotFoundError("No module named 'peft'", name="peft"), 2, "pip install 'hf-pct[adapters]'"),
+        (ImportError("ViTImageProcessor requires the PIL library but it was not found."), 2, "'hf-pct[vision]'"),
+        (ImportError("This needs Torchvision, which is not here"), 2, "'hf-pct[vision]'"),
         (OSError("disk full"), 2, "error: disk full"),
         (ValueError("bad\n::error::x\x1b[2K"), 2, "bad\n  \\::error::x\\x1b[2K\n"),
         (KeyboardInterrupt(), 130, "stopped"),
@@ -58,6 +60,15 @@ def test_what_nobody_foresaw_has_its_own_code(monkeypatch, capsys, error, code, 
         assert printed.count("\n") == 1
         assert main(["env", "--debug"]) == 70
         assert "Traceback" in capsys.readouterr().err
+
+
+def test_wrong_arguments_are_text_in_a_log(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["gate", "report.json", "x\n::error::pwned\x1b[2K"])
+    assert stopped.value.code == 2
+    printed = capsys.readouterr().err
+    assert "\n\\::error::pwned\\x1b[2K" in printed
+    assert "\x1b" not in printed
 
 
 def test_every_command_takes_a_config():
