@@ -70,6 +70,8 @@ def load_parts(case: UpdateCase, seed: int) -> dict[str, Dataset]:
     old = order[known][: case.old_rows]
     more = order[~known] if case.added else order[known][case.old_rows :]
     new = np.concatenate([old, more[: case.new_rows - case.old_rows]])
+    trained = {str(label) for label in train.select(new)["label"]}
+    dev, test = (_known(rows, trained) for rows in (dev, test))
     return {
         "old": train.select(old), "new": train.select(new), "dev": _some(dev, 500),
         "test": _some(test, case.test_rows),
@@ -90,6 +92,11 @@ def _massive(case: UpdateCase) -> dict[str, Dataset]:
     files = {"old": "old/train", "new": "updated/train", "dev": "updated/dev", "test": "updated/test"}
     parts = {name: Dataset.from_json(str(folder / f"{path}.jsonl")) for name, path in files.items()}
     return {**parts, "test": _some(parts["test"], case.test_rows)}
+
+
+def _known(rows: Dataset, trained: set[str]) -> Dataset:
+    """Rows of classes that have training rows; few sentences leave rare classes out."""
+    return rows.select([place for place, label in enumerate(rows["label"]) if str(label) in trained])
 
 
 def _some(rows: Dataset, count: int) -> Dataset:

@@ -10,6 +10,7 @@ from update_kit import save_tiny, tiny_rows, write_rows
 from hf_pct import predict
 from hf_pct.models.load import load_model
 from hf_pct.update import Contract, update
+from hf_pct.update.candidates import ALPHAS
 
 TRAINING = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 16}
 
@@ -86,7 +87,7 @@ def test_added_classes_are_merged_and_margins_are_kept(setting, tmp_path):
     names = [candidate.name for candidate in result.candidates]
     assert names[0] == "plain"
     assert names[1].startswith("margin added_bias")
-    assert len(result.candidates[0].curve.alphas) == 11
+    assert tuple(result.candidates[0].curve.alphas) == ALPHAS
     assert len(result.ranked["margin, 25% of the length"]) == 3
 
 

@@ -3,6 +3,7 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Image, Value
 
 from hf_pct.update import Contract, update
+from hf_pct.update.candidates import ALPHAS
 
 NAMES = ["red", "green", "blue"]
 
@@ -36,7 +37,7 @@ def test_an_update_of_a_timm_model_with_batchnorm(tmp_path):
         training={"num_train_epochs": 1, "learning_rate": 1e-2, "per_device_train_batch_size": 16}, progress=False,
     )  # fmt: skip
     assert {candidate.name for candidate in result.candidates} == {"fd-lm light", "plain"}
-    assert len(result.candidates[0].curve.alphas) == 11
+    assert tuple(result.candidates[0].curve.alphas) == ALPHAS
     assert result.report.counts.total == 30
     assert result.model.config.num_labels == 3
     with pytest.raises(ValueError, match="30 of 30 development rows are among the training rows"):
