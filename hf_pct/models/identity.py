@@ -139,7 +139,7 @@ def _unwrapped(parts: list[str], adapters: set[str]) -> str | None:
 
 def _refuse_own_code(module: nn.Module) -> None:
     kind = type(module)
-    if not _is_library(kind.__module__) or not _is_library(getattr(kind.forward, "__module__", None)):
+    if not _is_library(kind.__module__) or not _is_library_code(kind.forward):
         raise NotKnown(f"{kind.__qualname__} is code of your own")
     _refuse_hooks(module, "_forward")
 
@@ -190,11 +190,13 @@ def _describe_object(value: object, memo: dict[int, object]) -> object:
     if isinstance(value, functools.partial):
         return ["partial", describe(value.func, memo), describe(value.args, memo), describe(value.keywords, memo)]
     if inspect.ismethod(value):
-        return ["method", describe(value.__func__, memo), type(value.__self__).__qualname__]
+        return ["method", describe(value.__func__, memo), describe(value.__self__, memo)]
     if inspect.isroutine(value) or inspect.isclass(value):
-        if not _is_library(getattr(value, "__module__", None)):
+        if not _is_library_code(value):
             raise NotKnown(f"{value!r} is code of your own")
-        return f"{value.__module__}.{value.__qualname__}"
+        name = f"{value.__module__}.{value.__qualname__}"
+        enclosed = _enclosed(value)
+        return [name, describe(enclosed, memo)] if enclosed else name
     kind = type(value)
     if not _is_library(kind.__module__):
         raise NotKnown(f"{kind.__qualname__} is code of your own")
@@ -223,6 +225,20 @@ def _describe_tokenizer(tokenizer: PreTrainedTokenizerBase) -> list[object]:
     own = [value for value in vars(tokenizer).values() if inspect.isroutine(value)]
     settings = {name: describe(getattr(tokenizer, name, None)) for name in _TOKENIZER_SETTINGS}
     return [type(tokenizer).__qualname__, text, settings, describe(own)]
+
+
+def _enclosed(function: object) -> list[object]:
+    """What a function keeps from where it was made: settings, or another function that it wraps."""
+    try:
+        return [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    except ValueError as error:  # a cell that is still to be filled
+        raise NotKnown(f"{function!r} is not complete yet") from error
+
+
+def _is_library_code(code: object) -> bool:
+    """Whether a function or a class is a library's; `functools.wraps` lends a person's own a library's name."""
+    named = getattr(code, "__module__", None)
+    return _is_library(named) and _is_library(getattr(code, "__globals__", {}).get("__name__", named))
 
 
 def _is_library(module: str | None) -> bool:

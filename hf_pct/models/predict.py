@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -22,6 +22,7 @@ from .features import feature_width
 from .fingerprints import weights_fingerprint
 from .identity import cache_key, model_fingerprint, precision, processor_fingerprint
 from .load import LoadedModel, load_model
+from .load.tasks import pads_unseen
 from .revisions import recorded_name
 from .run import Answers, Batch, Share, collect, device_of, run, watched
 from .types import ModelSource, Processor, RowSource
@@ -120,6 +121,7 @@ def predict(
             )
         answers = _ask_rows(loaded, rows, batch_size, progress)
         is_logits, classes = answers.ndim == 2, loaded.label_names
+        _refuse_other_labels(classes or dict.fromkeys(answers.tolist()), rows)
     provenance = Provenance(
         model=name or loaded.name,
         revision=loaded.revision,
@@ -163,6 +165,7 @@ def _answers(
         rows=rows.fingerprint if rows.fixed else None,
         columns=rows.input_columns,
         max_length=str(getattr(loaded.task, "max_length", None)),
+        batch_size=batch_size if pads_unseen(loaded.processor) else 0,
         precision=precision(device_of(loaded.model)),
         layout=layout.columns,
     )
@@ -211,13 +214,18 @@ def _class_names(loaded: LoadedModel, rows: Rows) -> tuple[str, ...]:
         return data_names
     if names is None:
         raise ValueError("The model does not say its classes, and neither does the data. Pass label_names.")
-    present = set(rows.labels)
-    if not present & set(names):
+    _refuse_other_labels(names, rows)
+    return names
+
+
+def _refuse_other_labels(names: Iterable[str], rows: Rows) -> None:
+    """A model none of whose classes is in the data would be wrong everywhere, and so would never be broken."""
+    present, names = set(rows.labels), list(names)
+    if not present.intersection(names):
         raise ValueError(
             f"None of the data's labels is a class of the model. The data has {first_five(sorted(present))}; the "
             f"model has {first_five(names)}. Set id2label in the model's config, or pass label_names."
         )
-    return names
 
 
 def _dataset_name(dataset: RowSource | str | None, rows: Rows) -> str | None:

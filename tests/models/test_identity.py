@@ -1,10 +1,12 @@
 """A cache's key changes with everything that an answer depends on, and there is none where that cannot be known."""
 
 import copy
+import functools
 
 import datasets
 import numpy as np
 import pytest
+import torch
 from tiny_models import tiny_bert
 from torch import nn
 
@@ -35,6 +37,18 @@ def test_a_changed_tokenizer_setting_is_another_answer(model, text_dataset, toke
     if name != "padding_side":  # with its mask BERT does not see on which side the padding is
         assert np.abs(changed - first).max() > 1e-3
     assert processor_fingerprint(other) != processor_fingerprint(tokenizer)
+
+
+def test_the_size_of_a_batch_counts_where_padding_is_not_masked(model, text_dataset, tokenizer, tmp_path):
+    unmasked = copy.deepcopy(tokenizer)
+    unmasked.model_input_names = ["input_ids"]
+    for reader, tables in ((tokenizer, 1), (unmasked, 3)):
+        for size in (1, 32):
+            seen = predict(model, text_dataset, reader, tmp_path, batch_size=size)
+            fresh = predict(model, text_dataset, reader, tmp_path, batch_size=size, use_cache=False)
+            assert seen == pytest.approx(fresh, abs=1e-5)
+        assert len(list(tmp_path.glob("predictions/*"))) == tables
+    assert np.abs(seen - predict(model, text_dataset, unmasked, tmp_path, batch_size=1)).max() > 1e-4
 
 
 def test_a_tokenizer_that_was_used_is_still_the_same(tokenizer):
@@ -69,6 +83,41 @@ def test_a_hook_or_a_replaced_forward_is_never_cached(model, text_dataset, token
     del model.classifier.forward
     assert model_fingerprint(model) is not None
     assert np.array_equal(predict(model, text_dataset, tokenizer, tmp_path), first)
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "without gradients", "hook of a library's object"])
+def test_code_of_ones_own_under_a_librarys_name_is_never_cached(model, text_dataset, tokenizer, tmp_path, kind):
+    plain, seen = model.classifier.forward, []
+
+    class Shift:
+        def __init__(self, by):
+            self.by = by
+
+        def hook(self, module, inputs, output):
+            return output + self.by
+
+    Shift.__module__ = Shift.hook.__module__ = "transformers.shift"
+    for by in (1, 2):
+        if kind == "wrapped":
+            model.classifier.forward = functools.wraps(plain)(lambda inputs, by=by: plain(inputs) + by)
+        elif kind == "without gradients":
+            model.classifier.forward = torch.no_grad()(lambda inputs, by=by: plain(inputs) + by)
+        else:
+            model.classifier._forward_hooks.clear()
+            model.classifier.register_forward_hook(Shift(by).hook)
+        assert model_fingerprint(model) is None
+        seen.append(predict(model, text_dataset, tokenizer, tmp_path))
+    assert seen[1] == pytest.approx(seen[0] + 1, abs=1e-5)
+
+
+def test_what_a_method_or_a_function_of_a_library_holds_counts():
+    from torchvision.transforms import v2
+
+    first, second = (processor_fingerprint(v2.Resize(size).forward) for size in (8, 9))
+    assert None not in (first, second)
+    assert first != second
+    scaled = [torch.autocast("cpu", dtype=dtype)(torch.relu) for dtype in (torch.float16, torch.bfloat16)]
+    assert processor_fingerprint(scaled[0]) != processor_fingerprint(scaled[1])
 
 
 def test_another_precision_or_an_unsaved_buffer_is_another_model(model):

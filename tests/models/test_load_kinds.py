@@ -43,6 +43,12 @@ def test_a_base_encoder_or_a_token_classifier_is_refused_by_the_weights_it_lacks
     assert hf_pct.predict(str(saved(tiny_bert(), tokenizer, tmp_path / "whole")), text_dataset, **QUIET)
 
 
+def test_a_head_of_another_size_is_refused_by_name(tmp_path, tokenizer, text_dataset):
+    choices = saved(hf.BertForMultipleChoice(tiny_bert().config), tokenizer, tmp_path / "choices")  # one logit
+    with pytest.raises(ValueError, match=r"no weights for 'classifier\.bias', .*saved as BertForMultipleChoice"):
+        predict(str(choices), text_dataset, **QUIET)
+
+
 @pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
 def test_other_problems_are_refused(tmp_path, tokenizer, text_dataset, problem):
     model = tiny_bert()
@@ -152,6 +158,48 @@ def test_functions_and_estimators_are_models(text_dataset):
         predict(lambda rows: [7 for _ in rows], text_dataset, label_names=INTENTS, **QUIET)
     with pytest.raises(ValueError, match="features=True needs a model"):
         predict(by_name, text_dataset, features=True, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "answered a list of 32 rows with a NoneType, expected a list"),
+        ("music" * 32, "answered a list of 32 rows with a str"),
+        ({"label": "music"}, "answered a list of 32 rows with a dict"),
+        ([None] * 32, r"no answer to some rows \(None\)"),
+        ([float("nan")] * 32, r"no answer to some rows \(nan\)"),
+        ([[0.5, 0.5, 0.0, 0.0]] * 31 + [[0.5, 0.5]], r"gives \[2, 4\] scores per row"),
+        ([{"score": 1.0}] * 32, "answers with score, expected a 'label'"),
+    ],
+)
+def test_answers_of_no_use_are_refused_with_a_sentence(text_dataset, answer, message):
+    with pytest.raises(ValueError, match=message):
+        predict(lambda rows: answer, text_dataset.select(range(32)), label_names=INTENTS, **QUIET)
+
+
+def test_a_zero_shot_pipeline_names_its_classes_row_by_row(text_dataset):
+    def zero_shot(rows):
+        order = INTENTS[::-1]
+        return [{"sequence": text, "labels": order, "scores": [0.4, 0.3, 0.2, 0.1]} for text in rows]
+
+    table = predict(zero_shot, text_dataset, label_names=INTENTS, **QUIET)
+    assert np.exp(table.logits[0]) == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert set(predict(zero_shot, text_dataset, **QUIET).predictions) == {INTENTS[-1]}
+
+
+def test_a_model_none_of_whose_classes_is_in_the_data_is_refused(text_dataset):
+    """It would be wrong everywhere, and as an old model it could not be broken."""
+
+    class Numbers:
+        classes_ = np.arange(4)
+
+        def predict_proba(self, rows):
+            return np.full((len(rows), 4), 0.25)
+
+    for model in (Numbers(), lambda rows: ["Music!"] * len(rows)):
+        with pytest.raises(ValueError, match=r"None of the data's labels is a class of the model.*label_names"):
+            predict(model, text_dataset, **QUIET)
+    assert predict(Numbers(), text_dataset, label_names=INTENTS, **QUIET).label_names == tuple(INTENTS)
 
 
 def test_a_cross_encoder_is_a_model(text_models, text_rows):

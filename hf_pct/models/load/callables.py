@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,10 +68,19 @@ class RowAnswers:
     def __call__(self, inputs: Inputs) -> np.ndarray:
         rows = inputs["rows"]
         answers = self._ask(rows)
+        if isinstance(answers, str | Mapping) or not isinstance(answers, Iterable):
+            raise ValueError(
+                f"{self.name} answered a list of {len(rows)} rows with a {type(answers).__name__}, expected a list: "
+                "a label or the scores of all classes for each row."
+            )
         answers = answers.tolist() if hasattr(answers, "tolist") else list(answers)
         if len(answers) != len(rows):
             raise ValueError(f"{self.name} gave {len(answers)} answers to {len(rows)} rows, expected one per row.")
+        answers = [_ranked(answer) for answer in answers]
         if all(isinstance(answer, list | tuple) and answer and _is_number(answer[0]) for answer in answers):
+            widths = sorted({len(answer) for answer in answers})
+            if len(widths) > 1:
+                raise ValueError(f"{self.name} gives {widths} scores per row, expected as many for each row.")
             return self._scores(np.asarray(answers, dtype=np.float64))
         if all(isinstance(answer, list | tuple) and answer and isinstance(answer[0], Mapping) for answer in answers):
             return self._named_scores(answers)
@@ -98,7 +107,11 @@ class RowAnswers:
     def _label(self, answer: object) -> str:
         """A label as text; a whole number is the index of a class, where the classes are known."""
         if isinstance(answer, Mapping):
+            if "label" not in answer:
+                raise ValueError(f"{self.name} answers with {', '.join(map(str, answer))}, expected a 'label'.")
             answer = answer["label"]
+        if answer is None or answer != answer:  # NaN is what is not itself
+            raise ValueError(f"{self.name} has no answer to some rows ({answer}), expected a label for each.")
         if self.label_names is None or isinstance(answer, str) or not _is_number(answer):
             return str(answer)
         if str(answer) in self.label_names:
@@ -125,6 +138,14 @@ def _way_to_ask(model: object) -> Callable[[list[object]], Any]:
 def _pipeline_row(row: object) -> object:
     """A pair of sentences, as pipelines take it."""
     return {"text": row[0], "text_pair": row[1]} if isinstance(row, tuple) and len(row) == 2 else row
+
+
+def _ranked(answer: object) -> object:
+    """A zero-shot pipeline's answer as the others give it: a list of {label, score}."""
+    if isinstance(answer, Mapping) and {"labels", "scores"} <= answer.keys():
+        pairs = zip(answer["labels"], answer["scores"], strict=True)
+        return [{"label": label, "score": score} for label, score in pairs]
+    return answer
 
 
 def _is_number(value: object) -> bool:

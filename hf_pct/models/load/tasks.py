@@ -16,7 +16,7 @@ import torch
 from transformers import Wav2Vec2FeatureExtractor
 
 from ...core.decode import JsonObject
-from ..types import Row
+from ..types import Processor, Row
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -124,6 +124,14 @@ class RowTask:
 
     def cost(self, row: Row) -> int:
         return 1
+
+
+def pads_unseen(processor: Processor) -> bool:
+    """Whether a model is not told which tokens are padding: its answers then depend on their neighbours in a batch."""
+    if isinstance(processor, tuple):  # a pair of models that read differently
+        return any(map(pads_unseen, processor))
+    names = getattr(processor, "model_input_names", ())
+    return "input_ids" in names and "attention_mask" not in names
 
 
 SIDES = ("of_old_", "of_new_")

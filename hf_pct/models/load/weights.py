@@ -58,13 +58,15 @@ def load_weights(
     config = load_config(name, revision)
     revision = commit_in_cache(name, revision) or revision  # weights and tokenizer of the same commit as the config
     _check_weight_files(name, revision)
-    options: JsonObject = {"revision": revision, "use_safetensors": True, "dtype": dtype}
+    options: JsonObject = {
+        "revision": revision, "use_safetensors": True, "dtype": dtype, "ignore_mismatched_sizes": True,
+    }  # fmt: skip
     if label_names is not None:
         config.id2label = dict(enumerate(label_names))
         config.label2id = {label: index for index, label in enumerate(label_names)}
         if hasattr(config, "label_names"):  # timm's wrapper keeps them a second time, and believes these
             config.label_names = list(label_names)
-        options |= {"config": config, "ignore_mismatched_sizes": True}
+        options["config"] = config
     try:
         module, loading = _AUTO[kind_of(config)].from_pretrained(name, output_loading_info=True, **options)
     except (OSError, ValueError, SafetensorError) as error:
@@ -73,6 +75,8 @@ def load_weights(
             "complete model.safetensors; pickled weights are refused because loading them can run any code."
         ) from error
     other_size = {entry[0] for entry in loading["mismatched_keys"]}
+    if other_size and label_names is None:
+        refuse_missing(name, config, other_size)
     return module, revision, {*loading["missing_keys"], *other_size}
 
 
