@@ -144,27 +144,52 @@ def rows_of(key: str, choice: dict[str, Any]) -> dict[str, tuple[float, float]]:
             rows[label] = score(part)
     for budget, point in choice["budgets"].items():
         rows[f"update, budget {budget}"] = score(f"{point['candidate']}@{point['alpha']:g}")
-    limit = max(rows[name][0] for name in ("plain", "plain anew") if name in rows) - 100 * MARGIN
+    limit = best_plain(rows) - 100 * MARGIN
     allowed = [part for part in answers if not part.endswith("@1") and score(part)[0] >= limit]
     rows["oracle"] = min((score(part) for part in allowed), key=lambda pair: pair[1])
     return rows
 
 
 def report() -> str:
+    """Accuracy and NFR of every row, and both beside those of plain models."""
     choices = read_choices()
-    lines = ["| update | seeds | row | accuracy | NFR |", "|---|---|---|---|---|"]
+    lines = [
+        "| update | row | seeds | accuracy | NFR | NFR / plain's | accuracy - best plain | worst seed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for name in CASES:
         seeds = [rows_of(key, choice) for key, choice in choices.items() if key.rsplit("-", 1)[0] == name]
         for row in dict.fromkeys(row for seed in seeds for row in seed):
-            pairs = [seed[row] for seed in seeds if row in seed]
-            cells = [_interval([pair[side] for pair in pairs]) for side in (0, 1)]
-            lines.append(f"| {name} | {len(pairs)} | {row} | {cells[0]} | {cells[1]} |")
-    return "\n".join(lines) + "\n"
+            shown = [seed for seed in seeds if row in seed]
+            ratio = sum(seed[row][1] for seed in shown) / sum(seed["plain"][1] for seed in shown)
+            gains = [seed[row][0] - best_plain(seed) for seed in shown]
+            cells = [_interval([seed[row][side] for seed in shown]) for side in (0, 1)]
+            lines.append(
+                f"| {name} | {row} | {len(shown)} | {cells[0]} | {cells[1]} | {ratio:.2f} | {_interval(gains, '+')} | "
+                f"{min(gains):+.2f} |"
+            )
+    return "\n".join([*lines, "", costs_sentence(choices)]) + "\n"
 
 
-def _interval(values: list[float]) -> str:
+def best_plain(seed: dict[str, tuple[float, float]]) -> float:
+    return max(seed[name][0] for name in ("plain", "plain anew") if name in seed)
+
+
+def costs_sentence(choices: dict[str, Any]) -> str:
+    """What planning, measuring and choosing cost beside the trainings, by update."""
+    shares: dict[str, list[float]] = {}
+    for key, choice in choices.items():
+        costs = choice["costs"]
+        if costs["update"] < costs["trainings"]:  # a run that went on where another had stopped
+            continue
+        shares.setdefault(key.rsplit("-", 1)[0], []).append(costs["update"] / costs["trainings"] - 1)
+    said = [f"{name} {100 * float(np.mean(values)):.0f} %" for name, values in shares.items()]
+    return "Time beside the trainings at the largest budget, over theirs: " + ", ".join(said) + "."
+
+
+def _interval(values: list[float], sign: str = "") -> str:
     mean, half = mean_interval(values) if len(values) > 1 else (values[0], float("nan"))
-    return f"{mean:.2f}" if np.isnan(half) else f"{mean:.2f} ± {half:.2f}"
+    return f"{mean:{sign}.2f}" if np.isnan(half) else f"{mean:{sign}.2f} ± {half:.2f}"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -17,6 +17,7 @@ TEXT = {
     "learning_rate": 5e-4, "per_device_train_batch_size": 32, "warmup_steps": 0.1, "weight_decay": 0.01,
     "adam_beta2": 0.98, "adam_epsilon": 1e-6, "max_grad_norm": 5.0, "optim": "adamw_torch_fused",
 }  # fmt: skip
+PAPER_TEXT = {**TEXT, "learning_rate": 3e-4, "per_device_train_batch_size": 16}
 CIFAR = {
     "learning_rate": 0.1, "per_device_train_batch_size": 128, "warmup_steps": 0.2, "weight_decay": 5e-4,
     "optim": "sgd", "optim_args": "momentum=0.9,nesterov=true", "lr_scheduler_type": "cosine", "max_grad_norm": 1.0,
@@ -44,7 +45,7 @@ class UpdateCase:
 
 
 CASES: dict[str, UpdateCase] = {
-    "massive": UpdateCase("massive", 1000, 1500),
+    "massive": UpdateCase("massive", 1000, 1500, "minilm-l6", None, 10, 5, PAPER_TEXT, 1500),
     "clinc150": UpdateCase("clinc150", 1500, 3000, new_epochs=3),
     "massive-classes": UpdateCase("massive_en", 1000, 1500, added=HELD_BACK),
     "far": UpdateCase("clinc150", 750, 2000),
