@@ -39,27 +39,41 @@ class Choices:
         if chosen is None:
             raise ValueError(_no_metric(task, wanted, before, after))
         metric, other = old.metrics[chosen], new.metrics[chosen]
-        if chosen in self.higher_is_better:
-            return replace(metric, higher_is_better=self.higher_is_better[chosen])
-        if metric.higher_is_better != other.higher_is_better:
+        if chosen not in self.higher_is_better and metric.higher_is_better != other.higher_is_better:
             raise NotComparableError(f"The two sides do not agree whether a higher {chosen} is better. Say which.")
-        return metric
+        declared = {side.right_at for side in (metric, other)} - {None}
+        if len(declared) > 1 and self._of(self.right_at, task, chosen) is None:
+            raise NotComparableError(
+                f"Task {task}: {chosen} is right at {metric.right_at:g} in the old log and at {other.right_at:g} in "
+                f"the new one. Say which holds for both: right_at (--right_at {task}=NUMBER)."
+            )
+        direction = self.higher_is_better.get(chosen, metric.higher_is_better)
+        return replace(metric, higher_is_better=direction, right_at=next(iter(declared), None))
 
     def rule(self, metric: Metric, task: str, old: np.ndarray, new: np.ndarray) -> Rule:
         """When a row is right and which drop counts, for scores that were turned so that more is better."""
         tolerance = self._of(self.tolerance, task, metric.name)
-        if tolerance is None or not tolerance >= 0:
+        if tolerance is None or not 0 <= tolerance < np.inf:
             raise ValueError(f"tolerance is {tolerance}, expected a number that is not negative.")
-        right_at = self._of(self.right_at, task, metric.name)
-        right_at = metric.right_at if right_at is None else right_at
-        if right_at == "none":
+        asked = self._of(self.right_at, task, metric.name)
+        if asked == "none":
             return Rule(None, tolerance)
-        if right_at is not None:
-            return Rule(metric.sign * float(right_at), tolerance)
-        scores = [np.abs(side[~np.isnan(side)]) if side.shape[1] > 1 else np.abs(side) for side in (old, new)]
-        if all(is_zero_one(side) for side in scores):
-            return Rule(1.0 if metric.higher_is_better else 0.0, tolerance)
+        scores = [metric.sign * (side[~np.isnan(side)] if side.shape[1] > 1 else side) for side in (old, new)]
+        zero_one = all(is_zero_one(side) for side in scores)
         low, high = min(side.min() for side in scores), max(side.max() for side in scores)
+        right_at = metric.right_at if asked is None else float(asked)
+        if right_at is not None:
+            reached = right_at <= high if metric.higher_is_better else low <= right_at
+            exempt = asked is None or (zero_one and right_at in (0, 1))  # a hard task of which nothing is right
+            if not np.isfinite(right_at) or not (reached or exempt):
+                raise ValueError(
+                    f"right_at is {right_at:g}, but the scores {metric.name} of task {task} are from {low:g} to "
+                    f"{high:g}, so no row would be right on either side and none could break. Give a score that rows "
+                    f"reach, or --right_at {task}=none to compare without right and wrong."
+                )
+            return Rule(metric.sign * right_at, tolerance)
+        if zero_one:
+            return Rule(1.0 if metric.higher_is_better else 0.0, tolerance)
         raise ValueError(
             f"The scores {metric.name} of task {task} are not 0 or 1 but from {low:g} to {high:g}, so it must be said "
             f"from which score on a row is right: right_at (--right_at {task}=NUMBER), or --right_at {task}=none to "
@@ -98,6 +112,18 @@ def check_names(choices: Choices, tasks: Sequence[str], old: Scores, new: Scores
             f"{'; '.join(problems)}, which is neither a task nor a metric. Tasks: {', '.join(tasks)}; metrics: "
             f"{', '.join(dict.fromkeys([*old.scores, *new.scores]))}."
         )
+
+
+def threshold_notes(old: Scores, new: Scores) -> list[str]:
+    """Metrics that the two logs judge by other thresholds: so does a verdict over all metrics, such as success."""
+    both = [(old.metrics[name], new.metrics[name]) for name in old.metrics if name in new.metrics]
+    changed = [
+        f"{before.name} ({before.right_at:g} and {after.right_at:g})"
+        for before, after in both
+        if before.right_at is not None and after.right_at is not None and before.right_at != after.right_at
+    ]
+    listed = ", ".join(changed)
+    return [f"The old and the new log judge by other thresholds: {listed}."] if changed else []
 
 
 @dataclass(frozen=True)

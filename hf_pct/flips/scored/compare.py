@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.errors import NotComparableError, first_five
-from ..stats import CORRECTIONS, check_confidence, holm
+from ..stats import CORRECTIONS, Clusters, check_confidence, holm
 from ..tables.scores import Scores
 from .changed_rows import changed_rows
-from .choices import Choices, RightAt, Settings, check_names
+from .choices import Choices, RightAt, Settings, check_names, threshold_notes
 from .columns import task_column
 from .measures.floor import noise_floor
 from .measures.means import mean_gain, pooled_mean
@@ -90,6 +90,7 @@ def compare_scores(
     settings = Settings(choices, slices, cluster, allow_partial, confidence, correction, max_rows)
     tasks, notes = _common_tasks(old, new, allow_partial)
     check_names(choices, tasks, old, new)
+    notes += threshold_notes(old, new)
     measured, problems = [], []
     for task in tasks:
         try:
@@ -156,10 +157,10 @@ def _measure(
     rule = settings.choices.rule(metric, task, before, after)
     answers = pair.answers()
     shares = item_shares(before, after, rule, *answers)
-    clusters = None if settings.cluster is None else task_column(pair, settings.cluster)
-    groups, slice_notes = score_slices(
-        pair, shares, before, after, settings.slices, settings.cluster, settings.confidence, settings.correction
-    )
+    clusters = None
+    if settings.cluster is not None:  # refuses too few clusters
+        clusters = Clusters.of(task_column(pair, settings.cluster), settings.cluster).codes
+    groups, slice_notes = score_slices(pair, shares, before, after, clusters, settings)
     notes += slice_notes
     single = before.shape[1] == after.shape[1] == 1
     rates, intervals, upper = share_rates(shares, rule, clusters, settings.confidence, exact=single)

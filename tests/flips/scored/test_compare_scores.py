@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from score_tables import random_scores, repeated, scored
 
-from hf_pct import NotComparableError, Predictions, ScoreReport, compare, count_flips
+from hf_pct import NotComparableError, Predictions, ScoreReport, Scores, compare, count_flips
 from hf_pct.flips.scored.measures.outcomes import OUTCOMES, Rule, RunPair, outcome_codes
 from hf_pct.flips.stats import clopper_pearson, mcnemar
+from hf_pct.flips.tables.metric import Metric
 
 
 def test_every_row_has_one_outcome():
@@ -78,6 +79,37 @@ def test_graded_scores_ask_what_is_right():
         compare(old, new)
 
 
+@pytest.mark.parametrize("right_at", [float("nan"), float("inf"), 50, 1.2])
+def test_a_limit_that_no_row_reaches_would_break_none(right_at):
+    old, new = scored([0.9, 0.8, 0.2]), scored([0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match=r"acc of task all are from 0.1 to 0.9, so no row would be right"):
+        compare(old, new, right_at=right_at)
+    with pytest.raises(ValueError, match="no row would be right on either side"):
+        compare(old, new, right_at=0.05, higher_is_better={"acc": False})
+    assert compare(scored([0.0, 0.0]), scored([0.0, 0.0]), right_at=1).task("all").rates["nfr"] == 0
+
+
+def test_tolerances_are_numbers():
+    side = scored([1.0, 0.0])
+    for tolerance in (float("nan"), float("inf"), -0.1):
+        with pytest.raises(ValueError, match="expected a number that is not negative"):
+            compare(side, side, tolerance=tolerance)
+
+
+def test_sides_that_were_judged_by_other_thresholds():
+    def judged(right_at):
+        values = {"faith": [0.6, 0.7], "success": [1.0, 1.0]}
+        metrics = [Metric("faith", right_at=right_at)]
+        return Scores(["a", "b"], values, metrics=metrics, default_metric="success")
+
+    old, new = judged(0.5), judged(0.65)
+    with pytest.raises(NotComparableError, match=r"faith is right at 0.5 in the old log and at 0.65 in the new one"):
+        compare(old, new, metric="faith")
+    assert compare(old, new, metric="faith", right_at=0.5).task("all").rates["nfr"] == 0
+    assert "other thresholds: faith (0.5 and 0.65)." in compare(old, new).to_text()
+    assert compare(judged(None), judged(0.65), metric="faith").task("all").right_at == 0.65
+
+
 def test_changed_but_still_right():
     old = scored([1, 1, 0, 1], predictions=["a", "b", "c", "d"])
     new = scored([1, 1, 0, 0], predictions=["a", "B", "C", "D"])
@@ -110,6 +142,23 @@ def test_clusters_widen_what_rows_of_one_cluster_pretend():
     assert clustered.gain.p_worse > rows.gain.p_worse
     assert clustered.intervals["nfr"].high - clustered.intervals["nfr"].low > 0.2
     assert "user" not in clustered.slices
+
+
+def test_slices_are_by_cluster_too():
+    users = np.repeat(np.arange(20), 10)
+    columns = {"user": users.tolist(), "lang": ["en"] * 200}
+    old, new = scored([1.0] * 200, columns=columns), scored((users >= 4).astype(float).tolist(), columns=columns)
+    task = compare(old, new, cluster="user", slices=["lang"]).task("all")
+    group = task.slices["lang"][0]
+    assert group.p_value == pytest.approx(task.gain.p_value)
+    assert (group.nfr_low, group.nfr_high) == (task.intervals["nfr"].low, task.intervals["nfr"].high)
+
+
+def test_few_clusters_are_refused():
+    columns = {"user": ["a", "b", "c"] * 10}
+    side = scored([1.0] * 30, columns=columns)
+    with pytest.raises(NotComparableError, match="3 different values in 30 rows, expected at least 10 clusters"):
+        compare(side, side, cluster="user")
 
 
 def test_repeats_count_pairs_of_runs():
@@ -148,6 +197,9 @@ def test_a_second_run_is_the_noise_floor():
     assert floor.excess_nfr == pytest.approx(compare(old, new).task("all").rates["nfr"] - floor.rates["broken"])
     with pytest.raises(NotComparableError, match="lacks 1 of the 300 compared items"):
         compare(old, new, old_rerun=scored([1.0] * 299))
+    for other in (scored([1.0] * 300, metric="f1"), scored([1.0] * 300, tasks=["other"] * 300)):
+        with pytest.raises(NotComparableError, match="second run of the old version has no acc for task all; it has"):
+            compare(old, new, old_rerun=other)
 
 
 def several(seed, rights):

@@ -59,6 +59,13 @@ def _floor(
 def _from_rerun(
     pair: TaskPair, rule: Rule, old: np.ndarray, rerun: Scores, settings: "Settings"
 ) -> tuple[str, Shares, float]:
+    metrics = rerun.metrics_of(pair.task) if pair.task in rerun.task_names else []
+    if pair.metric.name not in metrics:
+        present = ", ".join(metrics) or f"only the tasks {', '.join(rerun.task_names)}"
+        raise NotComparableError(
+            f"The second run of the old version has no {pair.metric.name} for task {pair.task}; it has {present}. "
+            "Score it as the old version was."
+        )
     again = pair_task(pair.old.table, rerun, pair.task, pair.metric, allow_partial=True)
     places = np.full(len(pair.old.first), -1)
     places[again.old_at] = np.arange(again.coverage.compared)

@@ -1,6 +1,7 @@
 """Scores by the values of further columns, with the p-values corrected for having looked at many."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,22 +16,24 @@ from .outcomes import Shares
 from .rates import rate_interval
 from .sign_flip import sign_flip
 
+if TYPE_CHECKING:
+    from ..choices import Settings
+
 
 def score_slices(
     pair: TaskPair,
     shares: Shares,
     old: np.ndarray,
     new: np.ndarray,
-    wanted: Sequence[str] | None,
-    cluster: str | None,
-    confidence: float,
-    correction: str,
+    clusters: np.ndarray | None,
+    settings: "Settings",
 ) -> tuple[dict[str, list[ScoreGroup]], list[str]]:
     """The slices of a task: the columns asked for, or all with few values."""
     groups: dict[str, list[ScoreGroup]] = {}
     notes = []
+    wanted = settings.slices
     for name in column_names(pair) if wanted is None else wanted:
-        if wanted is None and name == cluster:
+        if wanted is None and name == settings.cluster:
             continue
         column = arrow_column(pair, name)
         if wanted is None and not may_be_slice(column.type):
@@ -42,8 +45,8 @@ def score_slices(
             )
             continue
         codes = indices.to_numpy(zero_copy_only=False)
-        sign = pair.metric.sign
-        groups[name] = _groups(codes, values, shares, item_means(old), item_means(new), sign, confidence, correction)
+        means = item_means(old), item_means(new)
+        groups[name] = _groups(codes, values, shares, *means, clusters, pair.metric.sign, settings)
     return groups, notes
 
 
@@ -53,20 +56,24 @@ def _groups(
     shares: Shares,
     old: np.ndarray,
     new: np.ndarray,
+    clusters: np.ndarray | None,
     sign: float,
-    confidence: float,
-    correction: str,
+    settings: "Settings",
 ) -> list[ScoreGroup]:
     small = codes.astype(np.uint16) if len(names) < 1 << 16 else codes  # two bytes sort five times as fast
     order = np.argsort(small, kind="stable")
     present, starts = np.unique(codes[order], return_index=True)
     members = np.split(order, starts[1:])
-    p_values = [sign_flip((new - old)[rows]).p_value for rows in members]
-    corrected = CORRECTIONS[correction](p_values).tolist()
+    units = [None if clusters is None else clusters[rows] for rows in members]
+    p_values = [sign_flip((new - old)[rows], own).p_value for rows, own in zip(members, units, strict=True)]
+    corrected = CORRECTIONS[settings.correction](p_values).tolist()
     groups = []
-    for code, rows, p_value, p_corrected in zip(present.tolist(), members, p_values, corrected, strict=True):
+    for code, rows, own, p_value, p_corrected in zip(
+        present.tolist(), members, units, p_values, corrected, strict=True
+    ):
         broken = shares.of("broken")[rows]
-        interval, _ = rate_interval(broken, None, confidence, exact=bool(((broken == 0) | (broken == 1)).all()))
+        exact = bool(((broken == 0) | (broken == 1)).all())
+        interval, _ = rate_interval(broken, own, settings.confidence, exact)
         before, after = float(old[rows].mean()), float(new[rows].mean())
         groups.append(
             ScoreGroup(
