@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from .flips.counts import count_flips as count_flips
     from .flips.gate import GateConfig as GateConfig
     from .flips.gate import GateResult as GateResult
+    from .flips.gate.reports import check_gate as check_gate
     from .flips.report import FlipReport as FlipReport
     from .flips.retrieval.compare import compare_retrieval as compare_retrieval
     from .flips.scored.report import ScoreReport as ScoreReport
     from .flips.scored.rules import ScoreGateConfig as ScoreGateConfig
-    from .flips.scored.rules import check_gate as check_gate
+    from .flips.several.candidates import CandidatesReport as CandidatesReport
+    from .flips.several.candidates import compare_several as compare_several
     from .flips.studies.centric import most_centric as most_centric
     from .flips.studies.ensemble import mean_predictions as mean_predictions
     from .flips.tables.predictions import Predictions as Predictions
@@ -58,13 +60,15 @@ _HOMES = {
     "compare": "flips.compare",
     "compare_candidates": "flips.compare",
     "compare_retrieval": "flips.retrieval.compare",
+    "compare_several": "flips.several.candidates",
+    "CandidatesReport": "flips.several.candidates",
     "FlipCounts": "flips.counts",
     "count_flips": "flips.counts",
     "mean_predictions": "flips.studies.ensemble",
     "NotComparableError": "core.errors",
     "GateConfig": "flips.gate",
     "GateResult": "flips.gate",
-    "check_gate": "flips.scored.rules",
+    "check_gate": "flips.gate.reports",
     "ScoreGateConfig": "flips.scored.rules",
     "Predictions": "flips.tables.predictions",
     "FlipReport": "flips.report",

@@ -13,14 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core.decode import JsonObject
+from ..core.decode import JsonObject, check_format, convert, load_json
 from ..core.files import write_text
-from .counts import count_flips
+from .counts import FlipCounts, count_flips
 from .pairing import Pair, pair_predictions
 from .render.report import escape, percent, table
+from .report_files import seal
 from .studies.member_tables import table_names
 from .tables.predictions import Predictions
 from .tables.spelling import check_spelling
+
+FORMAT = "hf_pct.chain"
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,9 @@ class ChainReport:
 
     `nfr[i][j]` is the NFR when version i is replaced by version j, on the rows whose label version i knows.
     `cumulative_nfr[j]` is the share of rows that some earlier version got right and version j gets wrong: everything
-    that a user may remember as having worked. `back_and_forth` counts the rows that changed at least twice.
+    that a user may remember as having worked. `back_and_forth` counts the rows that changed at least twice. `replaced`
+    has what becomes of the rows when an earlier version is replaced by the newest one: a gate judges these counts.
+    `left_out` is how many rows of the largest table some version lacks.
     """
 
     versions: tuple[str, ...]
@@ -48,9 +54,39 @@ class ChainReport:
     cumulative_nfr: tuple[float, ...]
     back_and_forth: int
     examples: tuple[ChainRow, ...]
+    replaced: tuple[FlipCounts, ...] = ()
+    left_out: int = 0
+    edited: str = ""
 
     def to_dict(self) -> JsonObject:
-        return {"format": "hf_pct.chain", "format_version": 1, **asdict(self)}
+        data = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
+        del data["edited"]
+        return {**data, "seal": seal(data)}
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "ChainReport":
+        """Read what `save` or `hf-pct compare` wrote."""
+        data = load_json(path, "chain.json as `hf-pct compare V1 V2 V3` writes it")
+        check_format(data, FORMAT, FORMAT_VERSION, "a chain of versions", str(path))
+        values = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        edited = "" if data.get("seal") == seal(data) else (
+            "The chain was changed since it was written, or by an earlier hf_pct. Make it again with hf-pct compare."
+        )  # fmt: skip
+        return convert({**values, "edited": edited}, cls, str(path))
+
+    def sentence(self) -> str:
+        """The chain in one sentence."""
+        worst = max(range(len(self.versions) - 1), key=lambda at: self.nfr[at][-1])
+        return (
+            f"{self.versions[-1]} after {len(self.versions) - 1} earlier versions on {self.rows:,} rows: accuracy "
+            f"{percent(self.accuracy[-1])}; NFR at most {percent(self.nfr[worst][-1])}, against {self.versions[worst]}"
+            f"; {percent(self.cumulative_nfr[-1])} of the rows worked in some earlier version and do not now."
+        )
+
+    def remarks(self) -> list[str]:
+        """What a reader must know before trusting the numbers."""
+        partial = f"PARTIAL: {self.left_out:,} rows that not every version answered were left out."
+        return [*([self.edited] if self.edited else []), *([partial] if self.left_out else [])]
 
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write JSON, as `hf-pct page --chain` reads it."""
@@ -128,16 +164,20 @@ def compare_chain(
         versions=labels,
         rows=len(common),
         accuracy=tuple(right.mean(1).tolist()),
-        nfr=tuple(tuple(0.0 if i == j else _nfr(pair) for j, pair in enumerate(row)) for i, row in enumerate(pairs)),
+        nfr=tuple(
+            tuple(0.0 if i == j else _counts(pair).nfr for j, pair in enumerate(row)) for i, row in enumerate(pairs)
+        ),
         cumulative_nfr=tuple((worked & ~right).mean(1).tolist()),
         back_and_forth=len(restless),
         examples=tuple(examples),
+        replaced=tuple(_counts(row[-1]) for row in pairs[:-1]),
+        left_out=max(map(len, versions)) - len(common),
     )
 
 
-def _nfr(pair: Pair) -> float:
+def _counts(pair: Pair) -> FlipCounts:
     counted = pair.old_classes_mask()
-    return count_flips(pair.old_answers[counted], pair.new_answers[counted], pair.labels[counted]).nfr
+    return count_flips(pair.old_answers[counted], pair.new_answers[counted], pair.labels[counted])
 
 
 def _common_rows(pairs: Sequence[Pair]) -> tuple[np.ndarray, np.ndarray]:

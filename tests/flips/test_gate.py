@@ -53,7 +53,7 @@ def test_one_failed_rule_is_enough_and_the_others_are_still_shown(report):
     assert not result.passed
     text = gate_text(result, report)
     assert "FAIL  max_class_nfr" in text
-    assert "4.00 %, at most 1.00 % allowed: 3.00 % outside  (yes: 4 of 100 rows)" in text
+    assert "4.00 %, at most 1.00 % allowed: 3.00 points outside  (yes: 4 of 100 rows)" in text
     assert "REGRESSED: max_class_nfr" in text
     assert text.count("\n") < 24  # one screen
 

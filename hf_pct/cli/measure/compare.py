@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..model_runs import add_prediction_arguments, is_main_process, run_model
 from ..options import add_overwrite
 from .score_options import SCORE_ONLY, add_score_arguments, compare_options, read_options, refuse_options
+from .several import run_several
 
 if TYPE_CHECKING:
     from ...flips.tables.predictions import Predictions
@@ -21,6 +21,7 @@ HELP = "Count the flips between an old and a new model, two prediction files, or
 EXAMPLE = """hf-pct compare ./intent-v1 ./intent-v2 --dataset_name test.jsonl --output_dir out
   hf-pct compare --old_predictions v1.parquet --new_predictions v2.parquet --output_dir out
   hf-pct compare v1.parquet v2.parquet v3.parquet --output_dir chain
+  hf-pct compare v1.parquet v2.parquet v3.parquet --candidates --output_dir candidates
   hf-pct compare lm_eval/v1 lm_eval/v2 --metric acc exact_match --output_dir scores
   hf-pct compare v1.csv v2.csv --columns id=qid,prediction=pred,score=f1 --right_at 0.5 --output_dir graded"""
 
@@ -32,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="Hub ids, folders, prediction files, files of scores, or logs of lm-eval, lighteval, Inspect, promptfoo "
         "or deepeval; more than two are a chain",
+    )
+    parser.add_argument(
+        "--candidates",
+        action="store_true",
+        help="the first is the old model, and all others are candidates to replace it: which one to take?",
     )
     parser.add_argument(
         "--old_predictions", help="the old model's answers: parquet, JSONL or CSV with id, label, prediction"
@@ -86,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
     from ...flips.comparison_files import check_output_dir, write_comparison
     from ...flips.tables.predictions import Predictions
 
-    if len(args.models) > 2:
-        return _run_chain(args)
+    if len(args.models) > 2 or args.candidates:
+        return run_several(args)
     if args.output_dir:
         sources = args.models or [args.old_predictions, args.new_predictions]
         check_output_dir(args.output_dir, args.overwrite, [*sources, args.old_rerun])
@@ -147,30 +153,6 @@ def _run_scores(
         if args.output_dir:
             written = write_score_comparison(args.output_dir, report, before, after, args.overwrite)
             print("\nwritten: " + ", ".join(str(path) for path in written))
-    return 0
-
-
-def _run_chain(args: argparse.Namespace) -> int:
-    """More than two versions: the matrix of NFR between every two, and the rows that flip back and forth."""
-    from ...flips.chain import compare_chain
-    from ...flips.comparison_files import check_chain_output, read_side, write_chain
-    from ...flips.tables.predictions import Predictions
-
-    if args.output_dir:
-        check_chain_output(args.output_dir, args.models, args.overwrite)
-    read = read_options(args, "old")
-    versions = []
-    for model in args.models:
-        version = read_side(model, read, partial(run_model, args, model, None, None))
-        if not isinstance(version, Predictions):
-            raise ValueError(f"{model} holds scores; a chain needs answers with labels. Compare two at a time.")
-        versions.append(version)
-    chain = compare_chain(versions, args.models, allow_partial=args.allow_partial)
-    if is_main_process():
-        print(chain.to_markdown())
-        if args.output_dir:
-            written = write_chain(args.output_dir, chain, versions, args.overwrite)
-            print("written: " + ", ".join(str(path) for path in written))
     return 0
 
 

@@ -33,10 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ...core.files import check_can_write, keep_inputs, write_text
+    from ...flips.gate.reports import check_gate, load_any_report
     from ...flips.render.gate import gate_junit, gate_markdown, gate_text
     from ...flips.report import FlipReport
     from ...flips.scored.rules import ScoreGateConfig
-    from ...flips.traffic.gate import check_any_gate, load_any_report
 
     outputs = [(args.junit, gate_junit), (args.markdown, gate_markdown)]
     keep_inputs((path for path, _ in outputs), [args.report, args.config])
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
         from ...hub.evidence import require_folder
 
         if not isinstance(report, FlipReport):
-            raise ValueError("--folder is for flip reports; reports of scores or traffic do not name the weights.")
+            raise ValueError("--folder is for flip reports; other reports do not name one model's weights.")
         require_folder(report, args.folder)
-    result = check_any_gate(report, config)
+    result = check_gate(report, config)
     print(gate_text(result, report))
     for path, render in outputs:
         if path:

@@ -27,9 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the page. The exit code says whether it was written; judging the update is `hf-pct gate`'s."""
     from ...core.files import check_can_write, keep_inputs
+    from ...flips.chain import ChainReport
+    from ...flips.gate.reports import check_gate, load_any_report
     from ...flips.report import FlipReport
-    from ...flips.scored.dispatch import load_report
-    from ...flips.scored.rules import ScoreGateConfig, check_gate
+    from ...flips.scored.rules import ScoreGateConfig
+    from ...flips.traffic.report import TrafficReport
     from ...viz.page.write import write_page
 
     check_can_write(args.output, args.overwrite)  # before the work, not after it
@@ -38,12 +40,22 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--max_images is {args.max_images}, expected at least 1.")
     if args.images and args.no_texts:
         raise ValueError("--images and --no_texts were both given; images are examples too. Leave one of them out.")
-    report = load_report(args.report)
+    report = load_any_report(args.report)
+    if isinstance(report, ChainReport):
+        raise ValueError(
+            f"{args.report} is a chain of versions, which is shown beside the flips of two of them. Compare these and "
+            f"pass it along: hf-pct page flip_report.json --chain {args.report} -o {args.output}."
+        )
+    if isinstance(report, TrafficReport):
+        raise ValueError(
+            f"{args.report} is a traffic report, which has no page of its own. hf-pct traffic prints it, and hf-pct "
+            "label-plan --page makes a page to label its rows."
+        )
     if args.folder:
         from ...hub.evidence import check_folder
 
         if not isinstance(report, FlipReport):
-            raise ValueError("--folder is for flip reports; a report of scores does not name the weights.")
+            raise ValueError("--folder is for flip reports; other reports do not name one model's weights.")
         for note in check_folder(report, args.folder):
             print(f"note: {note}")
     gate = check_gate(report, ScoreGateConfig.from_yaml(args.gate)) if args.gate else None

@@ -51,6 +51,20 @@ class GateResult:
     def exit_code(self) -> int:
         return PASSED if self.passed else REGRESSED
 
+    @property
+    def deciding(self) -> tuple[RuleResult, ...]:
+        """The rules that the verdict rests on: all of them, unless it is about several candidates."""
+        return self.results
+
+    def remarks(self) -> list[str]:
+        """What a table of rules alone does not say."""
+        return []
+
+    def headline(self) -> str:
+        """The verdict in one line."""
+        failed = [result.rule for result in self.results if not result.passed]
+        return f"REGRESSED: {', '.join(failed)}" if failed else "PASSED: every rule holds"
+
 
 def check_gate(report: FlipReport, config: GateConfig) -> GateResult:
     """Hold a report against the rules.
@@ -116,6 +130,12 @@ def _weighted(report: FlipReport, config: GateConfig) -> tuple[float, str]:
     return report.weighted.counts.nfr, f"by {report.weighted.column}"
 
 
+def _cumulative(report: FlipReport, config: GateConfig) -> tuple[float, str]:
+    raise NotComparableError(
+        "max_cumulative_nfr is set, but this report is of two versions. Compare a chain: hf-pct compare V1 V2 V3."
+    )
+
+
 def _effective_rows(report: FlipReport, bound: str) -> float:
     """How many independent rows a bound rests on: all of them, or as many as the clusters of the report amount to."""
     rows = report.effective_rows.get(bound, report.counts.total) if report.cluster else report.counts.total
@@ -152,4 +172,5 @@ _MEASURES: dict[str, Callable[[FlipReport, GateConfig], tuple[float, str]]] = {
     "min_accuracy_gain": lambda report, _: (report.counts.accuracy_gain, ""),
     "max_accuracy_loss": _accuracy_loss,
     "min_rows": lambda report, _: (report.counts.total, ""),
+    "max_cumulative_nfr": _cumulative,
 }

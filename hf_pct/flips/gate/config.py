@@ -66,6 +66,9 @@ class GateConfig:
     )
     max_excess_nfr: float | None = rule("limit on NFR beyond the noise floor; the report needs old_rerun")
     max_weighted_nfr: float | None = rule("limit on the weighted NFR; the report needs a weight")
+    max_cumulative_nfr: float | None = rule(
+        "limit on the rows that some earlier version of a chain got right and the newest one gets wrong"
+    )
     min_accuracy_gain: float | None = rule("least new minus old accuracy; 0: no loss, -0.002 allows 0.2 points", GAIN)
     max_accuracy_loss: float | None = rule("loss of accuracy that must be excluded with the report's confidence")
     min_rows: int | None = rule("least number of compared rows: fewer prove nothing", ROWS)

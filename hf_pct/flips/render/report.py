@@ -1,6 +1,7 @@
 """A FlipReport for people: Markdown for a pull request, a dozen lines for a terminal."""
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
 
 from ...core.text import log_safe, visible
 from ...core.text import markdown as escape
@@ -8,8 +9,7 @@ from ..grouping import GroupFlips
 from ..report import FlipReport
 from ..scored.report import ScoreReport
 from ..stats import Interval
-from ..traffic.report import TrafficReport
-from .wording import balance, detectable, p_column, p_text
+from .wording import balance, detectable, p_column, p_text, points
 
 
 def percent(rate: float, digits: int = 2) -> str:
@@ -29,9 +29,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def verdict(report: FlipReport | ScoreReport | TrafficReport) -> str:
+class SaysItself(Protocol):
+    """A report that has its own sentence: of traffic, of candidates, of a chain."""
+
+    def sentence(self) -> str: ...
+
+    def remarks(self) -> list[str]: ...
+
+
+Shown: TypeAlias = FlipReport | ScoreReport | SaysItself
+
+
+def verdict(report: Shown) -> str:
     """The update in one sentence, in plain text."""
-    if isinstance(report, TrafficReport):
+    if not isinstance(report, FlipReport | ScoreReport):
         return report.sentence()
     if not isinstance(report, FlipReport):
         from .scores import scores_verdict
@@ -73,7 +84,7 @@ def report_text(report: FlipReport) -> str:
     if report.noise_floor:
         floor = report.noise_floor
         lines.append(
-            f"a second run of the old recipe flips {percent(floor.nfr)}; beyond it {percent(floor.excess_nfr)} "
+            f"a second run of the old recipe flips {percent(floor.nfr)}; beyond it {points(floor.excess_nfr)} "
             f"({spread(floor.excess_interval)})"
         )
     if report.weighted:
@@ -154,7 +165,7 @@ def _rates(report: FlipReport) -> str:
     floor, weighted, inferior = report.noise_floor, report.weighted, report.non_inferiority
     if floor:
         rows.append(("noise floor: NFR of a second old run", percent(floor.nfr), spread(floor.interval)))
-        rows.append(("excess NFR over the noise floor", percent(floor.excess_nfr), spread(floor.excess_interval)))
+        rows.append(("excess NFR over the noise floor", points(floor.excess_nfr), spread(floor.excess_interval)))
     if weighted:
         name = f"NFR weighted by {escape(weighted.column)}"
         rows.append((name, percent(weighted.counts.nfr), spread(weighted.nfr_interval)))
@@ -188,9 +199,9 @@ def _section(title: str, body: str, entries: int, max_rows: int) -> list[str]:
     return [f"## {title}", body, *more]
 
 
-def remarks(report: FlipReport | ScoreReport | TrafficReport) -> list[str]:
+def remarks(report: Shown) -> list[str]:
     """What a reader must know before trusting the numbers."""
-    if isinstance(report, TrafficReport):
+    if not isinstance(report, FlipReport | ScoreReport):
         return report.remarks()
     if not isinstance(report, FlipReport):
         from .scores import score_remarks

@@ -9,6 +9,7 @@ from ..scored.report import ScoreReport
 from ..scored.task_report import ScoreFloor, ScoreGroup, TaskReport
 from ..stats import Interval
 from .report import percent, spread, table
+from .wording import points
 
 
 def number(value: float) -> str:
@@ -122,7 +123,7 @@ def floor_sentence(floor: ScoreFloor) -> str:
     """What changes without an update."""
     return (
         f"noise floor ({floor.source}): NFR {percent(floor.rates['broken'])}, mean moves by {number(floor.gain)}; NFR "
-        f"beyond it {percent(floor.excess_nfr)} ({spread(floor.excess_interval)})"
+        f"beyond it {points(floor.excess_nfr)} ({spread(floor.excess_interval)})"
     )
 
 

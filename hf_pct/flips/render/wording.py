@@ -4,6 +4,11 @@ from ..power import DEFAULT_POWER, detectable_drop
 from ..report import FlipReport
 
 
+def points(difference: float, sign: bool = False) -> str:
+    """A difference of two rates: the unit between 3 % and 4 % is a point, not a percent."""
+    return f"{100 * difference:{'+' if sign else ''}.2f} points"
+
+
 def p_text(p_value: float) -> str:
     """A p-value as people read it: values below 0.001 are not distinguished."""
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -1,30 +1,10 @@
 """The gate for traffic: the rules that labels of differing rows can answer."""
 
-import os
-
 from ...core.errors import NotComparableError
 from ..gate import GateConfig, GateResult, RuleResult
-from ..report import FlipReport
-from ..scored.dispatch import load_report
-from ..scored.report import ScoreReport
-from ..scored.rules import check_gate
-from .report import FORMAT, TrafficReport
+from .report import TrafficReport
 
 ANSWERED = ("max_nfr", "max_nfr_upper", "min_accuracy_gain", "max_accuracy_loss", "min_rows")
-
-
-def load_any_report(path: str | os.PathLike) -> FlipReport | ScoreReport | TrafficReport:
-    """The report in a file, of whichever kind: what kind it is stands in its first lines."""
-    if os.path.isfile(path):
-        with open(path, "rb") as file:
-            if f'"{FORMAT}"'.encode() in file.read(300):
-                return TrafficReport.load(path)
-    return load_report(path)
-
-
-def check_any_gate(report: FlipReport | ScoreReport | TrafficReport, config: GateConfig) -> GateResult:
-    """Hold a report of any kind against the rules."""
-    return check_traffic_gate(report, config) if isinstance(report, TrafficReport) else check_gate(report, config)
 
 
 def check_traffic_gate(report: TrafficReport, config: GateConfig) -> GateResult:

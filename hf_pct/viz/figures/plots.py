@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ...core.decode import JsonObject
 from ...core.files import check_can_write, write_whole
 from ...flips.report import FlipReport
+from ...flips.several.candidates import CandidatesReport
 from ..extras import ChainSource, CurveSource
 from .distributions import displacement_histogram, rank_histogram, uncertainty_histograms
 from .merge import alpha_curve, landscape
@@ -93,6 +94,27 @@ def save_plots(
     return written
 
 
+def save_candidates(
+    report: CandidatesReport,
+    folder: str | os.PathLike,
+    *,
+    formats: Sequence[str] = ("png",),
+    overwrite: bool = False,
+) -> list[Path]:
+    """Draw accuracy against NFR of several candidates into a folder, with the intervals that hold for all of them."""
+    methods = []
+    for name, entry in report.items():
+        method: JsonObject = {"name": name, "accuracy": entry.counts.new_accuracy, "nfr": entry.nfr}
+        for key, interval in (("accuracy", "new_accuracy"), ("nfr", "nfr")):
+            method |= {f"{key}_low": entry.intervals[interval].low, f"{key}_high": entry.intervals[interval].high}
+        methods.append(method)
+    paths = [Path(folder) / f"accuracy_nfr.{ending}" for ending in formats]
+    for path in paths:
+        check_can_write(path, overwrite)
+    figure = accuracy_nfr(methods)
+    return [_save(figure, path, overwrite) for path in paths]
+
+
 def _save(figure: Figure, path: Path, overwrite: bool) -> Path:
     """Whole or not at all, and without the date, so that the same numbers give the same file."""
     kind = path.suffix.removeprefix(".")
@@ -106,4 +128,4 @@ def _file_name(column: str) -> str:
     return re.sub(r"[^\w.-]+", "_", column).strip("._")[:60] or "slice"
 
 
-__all__ = [*FIGURES, "FIGURES", "flip_uncertainty", "save_plots"]
+__all__ = [*FIGURES, "FIGURES", "flip_uncertainty", "save_candidates", "save_plots"]

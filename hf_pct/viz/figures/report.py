@@ -47,7 +47,7 @@ def flip_square(counts: FlipCounts | FlipReport | JsonObject, confidence: float 
 def nfr_by_class(
     groups: FlipReport | Sequence[GroupFlips | JsonObject], most: int = 30, name: str = "class"
 ) -> "Figure":
-    """NFR of each class (or slice) with its exact interval, the worst first; filled where the test is clear.
+    """NFR of each class (or slice) that has flips, with its exact interval, the worst first.
 
     A filled mark has a corrected p below 0.05: the class breaks more than it fixes (orange square) or fixes more than
     it breaks (blue circle).
@@ -56,8 +56,9 @@ def nfr_by_class(
     sorted_groups = [group if isinstance(group, GroupFlips) else GroupFlips(**group) for group in source]
     if not sorted_groups:
         raise ValueError(f"There is no {name} to draw, expected at least one.")
-    sorted_groups.sort(key=lambda group: (-group.nfr, -group.rows, group.name))
-    shown = sorted_groups[:most][::-1]
+    flipped = [group for group in sorted_groups if group.negative_flips or group.positive_flips] or sorted_groups
+    flipped.sort(key=lambda group: (-group.nfr, -group.rows, group.name))
+    shown = flipped[:most][::-1]
     figure, axes = new_figure(6.8, 1.5 + 0.23 * len(shown))
     top = max(2.2 * max(group.nfr for group in shown), 0.01)
     for place, group in enumerate(shown):
@@ -71,7 +72,9 @@ def nfr_by_class(
     limit = 100 * min(top, 1.0)  # a class of three rows has an interval up to 100 %: long whiskers are cut
     axes.set(ylim=(-0.7, len(shown) - 0.3), xlim=(-0.015 * limit, limit), yticks=range(len(shown)))
     axes.set_yticklabels([f"{_short(group.name)} ({group.rows})" for group in shown], fontsize=8)
-    more = f", worst {most} of {len(sorted_groups)}" if len(sorted_groups) > most else ""
+    more = f", worst {most} of {len(flipped)}" if len(flipped) > most else ""
+    if len(flipped) < len(sorted_groups):
+        more += f"; {len(sorted_groups) - len(flipped)} without flips are not shown"
     label(axes, "NFR, % of the rows of the " + name, f"{name} (rows)", f"NFR by {name}{more}")
     for marker, colour, text in (("s", BROKEN, "breaks more"), ("o", MENDED, "fixes as much or more")):
         axes.plot([], [], marker, color=colour, markerfacecolor="white", label=text)

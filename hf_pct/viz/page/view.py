@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from ...core.decode import JsonObject
 from ...flips.gate import GateResult, RuleResult
 from ...flips.grouping import GroupFlips
-from ...flips.render.gate import rule_amount
+from ...flips.render.gate import rule_amount, rule_margin
 from ...flips.render.report import names_of, percent, spread, verdict
 from ...flips.render.report import remarks as remarks
-from ...flips.render.wording import balance, p_column, paired_test
+from ...flips.render.wording import balance, p_column, paired_test, points
 from ...flips.report import FlipReport
 from ...flips.scored.report import ScoreReport
 from ...flips.stats import Interval, clopper_pearson
@@ -73,11 +73,11 @@ def _rates(report: FlipReport) -> list[tuple[str, str, str]]:
     floor, weighted = report.noise_floor, report.weighted
     if floor:
         rows.append(("Noise floor: NFR of a second old run", percent(floor.nfr), _interval(floor.interval)))
-        rows.append(("NFR beyond the noise floor", percent(floor.excess_nfr), _interval(floor.excess_interval)))
+        rows.append(("NFR beyond the noise floor", points(floor.excess_nfr), _interval(floor.excess_interval)))
     if weighted:
         name = f"NFR weighted by {weighted.column}"
         rows.append((name, percent(weighted.counts.nfr), _interval(weighted.nfr_interval)))
-    gain = f"{100 * counts.accuracy_gain:+.2f} points"
+    gain = points(counts.accuracy_gain, sign=True)
     return [
         *rows,
         ("Old accuracy", percent(counts.old_accuracy), _interval(intervals.get("old_accuracy"))),
@@ -138,7 +138,7 @@ def gate_rules(result: GateResult) -> list[JsonObject]:
             "passed": rule.passed,
             "found": rule_amount(rule.rule, rule.value),
             "limit": bound(rule),
-            "margin": f"{rule_amount(rule.rule, abs(rule.margin))} {'inside' if rule.passed else 'outside'}",
+            "margin": f"{rule_margin(rule)} {'inside' if rule.passed else 'outside'}",
             "where": rule.where,
         }
         for rule in result.results

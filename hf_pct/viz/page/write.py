@@ -18,6 +18,7 @@ from ...flips.gate import GateResult
 from ...flips.render.public import public_value, without_local_paths
 from ...flips.report import FlipReport
 from ...flips.scored.report import ScoreReport
+from ...flips.several.candidates import CandidatesReport
 from ..extras import ChainSource, CurveSource, check_curve, read_chain, read_curve
 from .curve import curve_figure
 from .data import data_block, page_rows, page_slices
@@ -29,7 +30,7 @@ SCRIPTS = ("rows.js", "list.js", "browser.js", "page.js")
 
 
 def render_page(
-    report: FlipReport | ScoreReport | JsonObject,
+    report: FlipReport | ScoreReport | CandidatesReport | JsonObject,
     *,
     gate: GateResult | None = None,
     curve: CurveSource | None = None,
@@ -41,7 +42,7 @@ def render_page(
     """The page as text. The same report gives the same bytes.
 
     Args:
-        report: a FlipReport, or the dict that its JSON holds; or a ScoreReport.
+        report: a FlipReport, or the dict that its JSON holds; or a ScoreReport, or a CandidatesReport.
         gate: the verdict of `check_gate`, whose rules are then listed.
         curve: what `read_curve` takes: `pct_merge.json`, its contents or its rows; drawn as the alpha curve.
         chain: what `read_chain` takes: versions and their matrix of NFR.
@@ -58,6 +59,14 @@ def render_page(
         if any(option is not None for option in (curve, chain, images)):
             raise ValueError("curve, chain and images belong to flip reports; this is a report of scores.")
         return render_scores(report, gate=gate, texts=texts)
+    if isinstance(report, CandidatesReport):
+        from .candidates import render_candidates
+
+        if any(option is not None for option in (curve, chain, images)):
+            raise ValueError(
+                "curve, chain and images belong to one new model; this is a report of several candidates."
+            )
+        return render_candidates(report, gate=gate, texts=texts)
     if not isinstance(report, FlipReport):
         report = FlipReport.from_dict(report)
     slices, notes = page_slices(report, texts)
@@ -95,7 +104,11 @@ def render_page(
 
 
 def write_page(
-    path: str | os.PathLike, report: FlipReport | ScoreReport, *, overwrite: bool = False, **options: Any
+    path: str | os.PathLike,
+    report: FlipReport | ScoreReport | CandidatesReport,
+    *,
+    overwrite: bool = False,
+    **options: Any,
 ) -> Path:
     """Write the page, whole or not at all; `options` are those of `render_page`."""
     return write_text(path, render_page(report, **options), overwrite)

@@ -155,7 +155,7 @@ def test_the_command(tmp_path, capsys):
     assert main(["gate", report, "--max_nfr", "0.03"]) == 0
     assert main(["gate", report, "--max_nfr", "0.02", "--junit", str(tmp_path / "j.xml")]) == 1
     printed = capsys.readouterr().out
-    assert "FAIL  max_nfr  3.00 %, at most 2.00 % allowed: 1.00 % outside  (gsm8k)" in printed
+    assert "FAIL  max_nfr  3.00 %, at most 2.00 % allowed: 1.00 points outside  (gsm8k)" in printed
     assert "gsm8k" in (tmp_path / "j.xml").read_text()
     (tmp_path / "gate.yaml").write_text("max_nfr: 0.03\ntasks:\n  gsm8k: {max_nfr: 0.01}\n")
     assert main(["gate", report, "--config", str(tmp_path / "gate.yaml"), "--markdown", str(tmp_path / "g.md")]) == 1

@@ -65,20 +65,21 @@ function setUpCurve(figure) {
 }
 
 function download() {
-  const text = JSON.stringify({ ...data.report, [data.list ?? "flips"]: rows.plain() }, null, 1) + "\n";
+  const listed = data.list === null ? {} : { [data.list ?? "flips"]: rows.plain() }; // null: a report without rows
+  const text = JSON.stringify({ ...data.report, ...listed }, null, 1) + "\n";
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  link.download = data.list ? "score_report.json" : "flip_report.json";
+  link.download = data.file ?? (data.list ? "score_report.json" : "flip_report.json");
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-for (const id of ["theme", "print", "download"]) document.getElementById(id).hidden = false;
+for (const button of document.querySelectorAll(".tools button")) button.hidden = false;
 setUpTheme();
 document.querySelectorAll("table.sortable").forEach(setUpSorting);
 const figure = document.getElementById("alpha");
 if (figure) setUpCurve(figure);
-document.getElementById("download").addEventListener("click", download);
+document.getElementById("download")?.addEventListener("click", download);
 document.getElementById("print").addEventListener("click", () => window.print());
 if (browser) {
   window.addEventListener("beforeprint", () => browser.list.print(200));
