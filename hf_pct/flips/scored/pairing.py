@@ -73,9 +73,10 @@ class TaskPair:
         if old is None or new is None:
             return None, None
         if self.old.runs.shape[1] == self.new.runs.shape[1] == 1:  # only whether they differ is asked
-            differ = _differ(self.old.texts(old, self.old_at), self.new.texts(new, self.new_at))
+            differ = _answers_differ(self.old.texts(old, self.old_at), self.new.texts(new, self.new_at))
             return np.zeros((len(differ), 1), bool), differ[:, None]
-        together = pc.dictionary_encode(pa.chunked_array([*old.chunks, *new.chunks])).unify_dictionaries()
+        together = pc.utf8_trim_whitespace(pa.chunked_array([*old.chunks, *new.chunks]))
+        together = pc.dictionary_encode(together).unify_dictionaries()
         codes = together.combine_chunks().indices.fill_null(-1).to_numpy(zero_copy_only=False)
         return codes[: len(old)][self.old.runs[self.old_at]], codes[len(old) :][self.new.runs[self.new_at]]
 
@@ -85,6 +86,16 @@ def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> np.ndarray:
     apart = pc.fill_null(pc.not_equal(old, new), False)
     lone = pc.xor(pc.is_null(old), pc.is_null(new))
     return pc.or_(apart, lone).to_numpy()
+
+
+def _answers_differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> np.ndarray:
+    """The same for answers, of which spaces around them are no part: tools add and drop one before a choice."""
+    differ = _differ(old, new)
+    rows = np.flatnonzero(differ)
+    if len(rows):
+        differ = differ.copy()
+        differ[rows] = _differ(*(pc.utf8_trim_whitespace(side.take(pa.array(rows))) for side in (old, new)))
+    return differ
 
 
 def task_items(table: Scores, task: str, side: str) -> Items:
@@ -160,7 +171,7 @@ def _check_labels(pair: TaskPair) -> None:
     if old is None or new is None:
         return
     before, after = pair.old.texts(old, pair.old_at), pair.new.texts(new, pair.new_at)
-    differ = np.flatnonzero(_differ(before, after))
+    differ = np.flatnonzero(_answers_differ(before, after))
     if len(differ):
         ids = pair.ids
         examples = [

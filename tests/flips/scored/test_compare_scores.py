@@ -122,6 +122,16 @@ def test_changed_but_still_right():
     ]
 
 
+def test_spaces_around_an_answer_are_no_change():
+    labels = {"labels": [" a", "b"]}, {"labels": ["a", "b"]}
+    old, new = (scored([1, 1], predictions=texts, **right)
+                for texts, right in zip(([" a", "b"], ["a", "b "]), labels, strict=True))  # fmt: skip
+    assert compare(old, new).task("all").outcomes["same"] == 2
+    ids, runs = ["x", "x"], [1, 2]
+    twice = [scored([1, 1], ids=ids, repeats=runs, predictions=texts) for texts in (["a", "a"], [" a", "a "])]
+    assert compare(*twice).task("all").outcomes["same"] == 1
+
+
 def test_slices_are_corrected_for_their_number():
     columns = {"lang": ["en", "de", "fr"] * 100}
     report = compare(random_scores(0, columns=columns), random_scores(1, right=0.5, columns=columns))

@@ -60,7 +60,13 @@ def is_table(path: Path) -> bool:
 
 def read_table(path: Path, options: ReadOptions | None = None) -> Predictions | Scores:
     """A file or folder of any known format: scores, or answers with labels where it has no scores."""
-    table = find_reader(path).read(Source(path), options or ReadOptions())
+    reader = find_reader(path)
+    try:
+        table = reader.read(Source(path), options or ReadOptions())
+    except ValueError as error:
+        if str(path) in str(error):
+            raise
+        raise ValueError(f"{path}: {error}") from error
     table.path = path
     return table
 

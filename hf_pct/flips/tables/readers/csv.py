@@ -14,23 +14,28 @@ from .plain import table_from_arrow, text_columns
 
 NAME = "CSV or TSV"
 DELIMITERS = ",\t;|"
+RARE_DELIMITERS = "^~:\x01\x1f "  # prose has some of these: only in a file that says by its name that it is a table
 
 
 def missing(source: Source) -> str:
     if source.path.is_dir():
         return "it is a folder"
-    if {".csv", ".tsv"} & {*source.path.suffixes}:
+    if _named_table(source):
         return ""
     if "\x00" in source.start[:1000] or not source.start.strip():
         return "it is empty" if not source.head else "it is no text"
     return "" if delimiter_of(source.start) else "its first line is no header with at least two columns"
 
 
-def delimiter_of(text: str) -> str:
+def _named_table(source: Source) -> bool:
+    return bool({".csv", ".tsv"} & {*source.path.suffixes})
+
+
+def delimiter_of(text: str, delimiters: str = DELIMITERS) -> str:
     """The delimiter that cuts the header and the next lines into the same number of cells; empty if there is none."""
     whole = text[: text.rfind("\n") + 1] or text
     best, most = "", 1
-    for delimiter in DELIMITERS:
+    for delimiter in delimiters:
         rows = list(standard_csv.reader(io.StringIO(whole), delimiter=delimiter))[:20]
         widths = {len(row) for row in rows if row}
         if len(widths) == 1 and (width := widths.pop()) > most:
@@ -47,7 +52,10 @@ def arrow_table(source: Source, as_text: Sequence[str] | None = None) -> pa.Tabl
     from pyarrow import csv
 
     content = source.content() if source.encoding == "utf-8" else source.text().encode()
-    delimiter = delimiter_of(source.start) or ("\t" if ".tsv" in source.path.suffixes else ",")
+    delimiter = delimiter_of(source.start)
+    if not delimiter and _named_table(source):
+        delimiter = delimiter_of(source.start, RARE_DELIMITERS)
+    delimiter = delimiter or ("\t" if ".tsv" in source.path.suffixes else ",")
     if as_text is None:
         as_text = next(standard_csv.reader(io.StringIO(source.start), delimiter=delimiter), [])
     types = {name: pa.string() for name in as_text}

@@ -67,19 +67,22 @@ class _Log(msgspec.Struct):
 
 def missing(source: Source) -> str:
     if source.path.is_dir():
-        return "" if _logs(source.path) else "no .eval file in it"
+        return "" if _logs(source.path) else "no .eval file and no JSON log in it"
     if source.is_zip:
         with zipfile.ZipFile(source.path) as file:
             names = file.namelist()
         inside = "header.json" in names or any(name.startswith("_journal/") for name in names)
         return "" if inside else "a zip file without header.json"
-    if source.start.lstrip().startswith("{") and all(f'"{key}"' in source.start for key in ("eval", "status")):
-        return ""
-    return "it is neither a zip file nor a JSON log with eval and status"
+    return "" if _is_json_log(source) else "it is neither a zip file nor a JSON log with eval and status"
+
+
+def _is_json_log(source: Source) -> bool:
+    return source.start.lstrip().startswith("{") and all(f'"{key}"' in source.start for key in ("eval", "status"))
 
 
 def _logs(folder: Path) -> list[Path]:
-    return sorted(folder.rglob("*.eval"))
+    plain = (path for path in folder.glob("*.json") if path.is_file() and _is_json_log(Source(path)))
+    return sorted([*folder.rglob("*.eval"), *plain])
 
 
 def read(source: Source, options: ReadOptions) -> Scores:

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from ..predictions import Provenance
-from ..scores import Scores
+from ..scores import ONE_TASK, Scores
 from .base import Source, as_text, declared
 from .log_rows import LogRows
 from .options import ReadOptions
@@ -28,6 +28,7 @@ class _Doc(msgspec.Struct):
     query: object = None
     choices: list[object] | None = None
     gold_index: int | list[int] | None = None
+    task_name: str | None = None
 
 
 class _Response(msgspec.Struct):
@@ -74,7 +75,7 @@ def read(source: Source, options: ReadOptions) -> Scores:
         raise ValueError(f"{source.path} holds the details of {len(models)} models. Give the folder of one of them.")
     for path in paths:  # sorted by date: of several runs the latest counts
         match = _FILE.search(path.name)
-        latest[match["task"] if match else path.stem] = path
+        latest[match["task"] if match else ""] = path
     rows = LogRows()
     for task, path in latest.items():
         for number, row in enumerate(arrow_table(Source(path)).to_pylist()):
@@ -86,8 +87,8 @@ def read(source: Source, options: ReadOptions) -> Scores:
 def _add(rows: LogRows, task: str, number: int, detail: _Detail) -> None:
     doc = detail.doc
     rows.add(
-        task,
-        str(doc.id or number),
+        task or doc.task_name or ONE_TASK,  # a file that was renamed still names its task in each row
+        str(number if doc.id in (None, "") else doc.id),
         {name: value for name, value in detail.metric.items() if _is_number(value)},
         label=_gold(doc),
         prediction=_answer(doc, detail.model_response),

@@ -17,7 +17,7 @@ from ....core.decode import convert, load_json
 from ....core.errors import first_five
 from ..metric import named_metric
 from ..predictions import Provenance
-from ..scores import Scores
+from ..scores import ONE_TASK, Scores
 from .base import Source, as_text, declared, numbered, one_of, parse_lines
 from .log_rows import LogRows
 from .options import ReadOptions
@@ -81,7 +81,7 @@ def _latest(paths: list[Path], where: Path) -> dict[str, Path]:
         )
     for path in paths:
         match = _FILE.search(path.name)
-        by_task[match["task"] if match else path.name.split(".jsonl")[0]] = path  # sorted: the latest date is last
+        by_task[match["task"] if match else ONE_TASK] = path  # sorted: the latest date is last
     return by_task
 
 
@@ -117,7 +117,8 @@ def _contents(sample: _Sample, by_length: bool) -> tuple[str | None, str | None,
     """What was asked, what would be right, and what was answered: the generated text, or the likeliest choice."""
     arguments = list((sample.arguments or {}).values())
     prompt = as_text(arguments[0].get("arg_0")) if arguments else None
-    target, answers = as_text(sample.target), sample.filtered_resps
+    # a log without targets still says by their hash whether they changed
+    target, answers = as_text(sample.target) or sample.target_hash, sample.filtered_resps
     if not answers:
         return prompt, target, None
     if isinstance(answers[0], list) and len(answers[0]) == 2 and len(arguments) == len(answers):
@@ -128,7 +129,7 @@ def _contents(sample: _Sample, by_length: bool) -> tuple[str | None, str | None,
                 likelihoods = [value / len(text.strip()) for value, text in zip(likelihoods, choices, strict=True)]
         except (TypeError, ValueError, IndexError, ZeroDivisionError):
             return prompt, target, as_text(answers[0])
-        if target is not None and target.isdecimal() and int(target) < len(choices):
+        if target.isdecimal() and int(target) < len(choices):
             target = choices[int(target)]
         return prompt, target, choices[likelihoods.index(max(likelihoods))]
     return prompt, target, as_text(answers[0])

@@ -89,6 +89,45 @@ def test_a_changed_target_is_not_comparable(tmp_path):
         compare(read_scores(V1, STRICT), edited(tmp_path, target="4"), metric=["acc", "exact_match"])
 
 
+def test_a_log_without_targets_is_held_by_their_hashes(tmp_path):
+    def without_targets(side, **changes):
+        lines = [json.loads(line) for line in next(side.glob("samples_commonsenseqa*")).read_text().splitlines()]
+        rows = [{name: value for name, value in row.items() if name != "target"} for row in lines]
+        rows[0] |= changes
+        (tmp_path / side.name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return read_scores(tmp_path / side.name)
+
+    assert compare(without_targets(V1), without_targets(V2), metric="acc").tasks[0].rows == 25
+    with pytest.raises(NotComparableError, match="right answer of 1 of 25 items changed"):
+        compare(without_targets(V1), without_targets(V2, target_hash="other"), metric="acc")
+
+
+def test_choices_without_a_space_before_them_are_the_same_answers(tmp_path):
+    """lm-eval leaves the space before each choice out when it applies a chat template."""
+    row = json.loads(next(V2.glob("samples_commonsenseqa*")).read_text().splitlines()[0])
+    arguments = {name: {**entry, "arg_1": entry["arg_1"].strip()} for name, entry in row["arguments"].items()}
+    assert arguments != row["arguments"]
+    sides = read_scores(V1, STRICT), edited(tmp_path, arguments=arguments)
+    usual = compare(sides[0], read_scores(V2, STRICT), metric=["acc", "exact_match"]).task("commonsenseqa")
+    assert compare(*sides, metric=["acc", "exact_match"]).task("commonsenseqa").outcomes == usual.outcomes
+
+
+def test_an_error_names_the_file(tmp_path):
+    with pytest.raises(ValueError, match=r"v2: The score acc is NaN or infinite in 1 of"):
+        edited(tmp_path, acc=float("nan"))
+
+
+def test_renamed_logs_are_one_task(tmp_path):
+    for side, name in ((V1, "old.jsonl"), (V2, "new.jsonl")):
+        shutil.copy(next(side.glob("samples_commonsenseqa*")), tmp_path / name)
+    sides = [read_scores(tmp_path / name) for name in ("old.jsonl", "new.jsonl")]
+    assert compare(*sides, metric="acc").task("all").rows == 25
+    details = [next((LOGS / "lighteval" / side).rglob("*.parquet")) for side in ("v1", "v2")]
+    for number, path in enumerate(details):
+        shutil.copy(path, tmp_path / f"{number}.parquet")
+    assert compare(*(read_scores(tmp_path / f"{number}.parquet") for number in (0, 1))).tasks[0].rows == 12
+
+
 def test_another_document_is_missing_and_not_paired_by_position(tmp_path):
     with pytest.raises(NotComparableError, match="1 of 25 ids are only in the old"):
         compare(read_scores(V1, STRICT), edited(tmp_path, doc_hash="other"), metric=["acc", "exact_match"])
@@ -233,6 +272,13 @@ def test_lighteval_details(tmp_path):
         compare(sides[0], read_scores(other.parents[3]))
 
 
+def test_a_lighteval_document_may_be_number_zero(tmp_path):
+    docs = [{"id": number, "query": "q", "choices": ["x"], "gold_index": 0} for number in (2, 1, 0)]
+    rows = [{"doc": doc, "metric": {"acc": 1.0}, "model_response": {"text": ["x"]}} for doc in docs]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "details.parquet")
+    assert read_scores(tmp_path / "details.parquet").ids.to_pylist() == ["2", "1", "0"]
+
+
 def inspect_log(path, values, model="m", epochs=1):
     samples = [
         {
@@ -262,6 +308,16 @@ def test_inspect_logs(tmp_path):
     assert "1 samples of sums have no score (ids 1)" in failed.notes[0]
     with pytest.raises(NotComparableError, match="1 of 3 ids are only in the old"):
         compare(read_scores(old), failed)
+
+
+def test_a_folder_of_inspect_logs_as_json(tmp_path):
+    inspect_log(tmp_path / "a.json", ["C", "I"])
+    (tmp_path / "listing.json").write_text('{"a.json": {}}')
+    assert is_table(tmp_path)
+    assert read_scores(tmp_path).task_names == ("sums",)
+    inspect_log(tmp_path / "b.json", ["C", "I"])
+    with pytest.raises(ValueError, match="holds several logs of task sums"):
+        read_scores(tmp_path)
 
 
 def test_real_inspect_logs_with_epochs():

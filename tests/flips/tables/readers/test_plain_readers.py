@@ -49,6 +49,15 @@ def test_csv_of_any_kind(tmp_path, delimiter, encoding, packed):
     assert contents(read_scores(path, OPTIONS)) == EXPECTED
 
 
+@pytest.mark.parametrize("delimiter", ["^", "~", ":", "\x01", " "])
+def test_rare_delimiters_where_the_name_says_table(tmp_path, delimiter):
+    (tmp_path / "t.csv").write_text(csv_text(delimiter))
+    assert contents(read_scores(tmp_path / "t.csv", OPTIONS)) == EXPECTED
+    (tmp_path / "t.yaml").write_text("id: 1\nscore: 2\n")
+    with pytest.raises(ValueError, match="Formats tried"):
+        read_scores(tmp_path / "t.yaml")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_json_lines_of_any_kind(tmp_path, encoding):
     rows = [dict(zip(("qid", "gold", "pred", "f1"), row, strict=True)) for row in ROWS]
