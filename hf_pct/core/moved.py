@@ -56,7 +56,6 @@ MOVED = {
     "flips.uncertainty": "flips.studies.uncertainty",
     "hub.access": "hub.client.access",
     "hub.calls": "hub.client.calls",
-    "hub.card": "hub.card.text",
     "hub.card_data": "hub.card.metadata",
     "hub.command": "cli.publish.push",
     "hub.commit": "hub.client.commit",
@@ -71,7 +70,6 @@ MOVED = {
     "merging.automatic": "cli.change.automatic_merge",
     "merging.batchnorm": "models.batchnorm",
     "merging.curve": "flips.choice.curve",
-    "merging.checkpoints": "merging.checkpoints.folders",
     "merging.command": "cli.change.merge",
     "merging.fisher": "models.fisher.diagonal",
     "merging.heads": "models.heads",
@@ -96,7 +94,6 @@ MOVED = {
     "training.metrics": "training.evaluation.metrics",
     "training.processors": "training.references.own_processor",
     "training.reference_part": "training.references.part",
-    "training.references": "training.references.spec",
     "training.rows": "training.references.rows",
     "training.sources": "training.references.sources",
     "training.references.table": "models.cache",
@@ -115,7 +112,6 @@ MOVED = {
     "viz.labelling.write": "viz.page.labelling",
     "viz.labelling": "viz.page.labelling",
     "viz.merge_plots": "viz.figures.merge",
-    "viz.page": "viz.page.write",
     "viz.page_data": "viz.page.data",
     "viz.page_view": "viz.page.view",
     "viz.plot_style": "viz.figures.style",
@@ -131,6 +127,9 @@ MOVED = {
 RENAMED = {
     f"{old}_{name}{end}": (f"cli.{module}", new)
     for name, module in {
+        "predict": "change.predict",
+        "compare": "measure.compare",
+        "gate": "measure.gate",
         "merge": "change.merge",
         "page": "measure.page",
         "card": "publish.card",
@@ -139,6 +138,20 @@ RENAMED = {
         "push_metric": "publish.push_metric",
     }.items()
     for old, end, new in (("add", "_arguments", "add_arguments"), ("run", "", "run"))
+}
+# names that did not move with the rest of their module
+RENAMED |= {
+    name: (module, name)
+    for module, names in {
+        "core.weight_files": ["PICKLED"],
+        "methods.old_versions": ["TARGETS"],
+        "models.fisher.layers": ["BLOCK_ELEMENTS"],
+        "models.identity": ["model_fingerprint", "processor_fingerprint"],
+        "models.revisions": ["resolve_folder"],
+        "training.references.part": ["shared_identity"],
+        "training.references.rows": ["column_table"],
+    }.items()
+    for name in names
 }
 
 

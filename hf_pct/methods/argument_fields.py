@@ -100,7 +100,9 @@ def _as_field(entry: Setting) -> Any:
     if entry.choices is not None:
         metadata["choices"] = entry.choices
     if entry.aliases:
-        metadata["aliases"] = [f"--{alias}" for alias in entry.aliases]
+        # HfArgumentParser takes the name of a field with hyphens too, so its older names had both spellings
+        spellings = (spelling for alias in entry.aliases for spelling in (alias, alias.replace("_", "-")))
+        metadata["aliases"] = [f"--{spelling}" for spelling in dict.fromkeys(spellings)]
         metadata["help"] += f" Formerly {', '.join(entry.aliases)}."
     return field(default=entry.default, metadata=metadata)
 

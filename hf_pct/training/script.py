@@ -127,7 +127,8 @@ def run_script(main: Callable[[], None]) -> None:
 
 
 def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mapping[str, str]) -> tuple[object, ...]:
-    for name in (flag.partition("=")[0].removeprefix("--") for flag in arguments if flag.startswith("--")):
+    flags = (flag.partition("=")[0].removeprefix("--") for flag in arguments if flag.startswith("--"))
+    for name in (flag.replace("-", "_") for flag in flags):
         if name in older:
             warn_of_older_name(name, older[name])
     if arguments and arguments[0].endswith((".yaml", ".yml")):

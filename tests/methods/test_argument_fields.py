@@ -50,9 +50,12 @@ def test_older_names_are_keywords_attributes_and_flags(tmp_path, older, name):
     assert getattr(args, name) == 0.5
     assert dataclasses.replace(args, **{name: 0.75}).to_dict()[name] == 0.75
     assert older not in args.to_dict()
-    flags = ["--output_dir", str(tmp_path), "--use_cpu", f"--{older}", "0.25"]
-    (parsed,) = HfArgumentParser(ELODIArguments).parse_args_into_dataclasses(flags)
-    assert getattr(parsed, name) == 0.25
+    for flag in (f"--{older}", f"--{older.replace('_', '-')}"):
+        flags = ["--output_dir", str(tmp_path), "--use_cpu", flag, "0.25"]
+        (parsed,) = HfArgumentParser(ELODIArguments).parse_args_into_dataclasses(flags)
+        assert getattr(parsed, name) == 0.25
+        with pytest.warns(FutureWarning, match=f"{older} is now called {name}"):
+            parse_arguments([ELODIArguments], flags)
 
 
 def test_an_older_name_works_in_a_users_subclass(tmp_path):
