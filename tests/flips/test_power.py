@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from flip_tables import side
+from score_tables import scored
 
 from hf_pct import compare
 from hf_pct.cli import main
@@ -54,6 +55,13 @@ def test_it_is_printed_with_every_comparison():
     plain = compare(side(labels, labels), side(["yes"] * 20 + ["no"] * 380, labels))
     points = [float(text.to_text().split(sentence)[1].split("points")[0]) for text in (clustered, plain)]
     assert points[0] > points[1], "fewer effective rows show less"
+
+
+def test_it_is_printed_with_every_comparison_of_scores():
+    report = compare(scored([1.0] * 40), scored([0.0] * 4 + [1.0] * 36))
+    sentence = "the smallest drop of the mean shown in 80% of cases is 0."
+    assert sentence in report.to_text()
+    assert sentence in report.to_markdown()
 
 
 def test_a_mean_score_that_drops_by_so_much_is_shown():

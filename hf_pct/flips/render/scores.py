@@ -97,8 +97,7 @@ def _task_lines(task: TaskReport, named: bool) -> list[str]:
         f"  gain {signed(gain.estimate)} ({between(gain.interval)}), p = {gain.p_value:.3g} ({gain.method}); "
         f"one-sided {gain.p_worse:.3g}" + (f", corrected {task.p_corrected:.3g}" if named else "")
     )
-    smallest = detectable_mean_drop(gain.interval)
-    lines.append(f"  the smallest drop of the mean shown in {DEFAULT_POWER:.0%} of cases is {number(smallest)}")
+    lines.append("  " + _smallest_drop(task))
     if task.regressions.rows or task.gains.rows:
         lines.append(
             f"  drops beyond {number(task.tolerance)}: {rows_text(task.regressions.rows)} by "
@@ -117,6 +116,11 @@ def _task_lines(task: TaskReport, named: bool) -> list[str]:
         if group.p_corrected < 0.05 and group.gain < 0
     ]
     return [*lines, f"  worse in: {', '.join(worst[:5])}"] if worst else lines
+
+
+def _smallest_drop(task: TaskReport) -> str:
+    smallest = detectable_mean_drop(task.gain.interval)
+    return f"the smallest drop of the mean shown in {DEFAULT_POWER:.0%} of cases is {number(smallest)}"
 
 
 def floor_sentence(floor: ScoreFloor) -> str:
@@ -244,7 +248,7 @@ def _rate_table(task: TaskReport, confidence: float) -> str:
         rows.append((text, number(shift.mean), f"{rows_text(shift.rows)} rows", *([""] if floor else [])))
     heading = ["", "value", f"{confidence:.0%} interval", *(["noise floor"] if floor else [])]
     tests = f"Old and new are alike: p = {gain.p_value:.3g}; new is worse: p = {gain.p_worse:.3g} ({gain.method})."
-    return table(heading, rows) + "\n\n" + tests
+    return f"{table(heading, rows)}\n\n{tests} With so many rows, {_smallest_drop(task)}."
 
 
 def _group_table(name: str, groups: Sequence[ScoreGroup]) -> str:
