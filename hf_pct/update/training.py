@@ -66,7 +66,7 @@ class Workshop:
     folder: Path
     options: Mapping[str, object]
     tables: OldTables | None = None
-    _kept: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    _kept: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def old_names(self) -> tuple[str, ...]:
@@ -80,14 +80,14 @@ class Workshop:
 
     def prepared(self, loaded: LoadedModel, rows: Rows) -> list[JsonObject]:
         """Rows as a model takes them, prepared once for all trainings that read them in the same way."""
-        key = (rows.fingerprint, "old" if loaded is self.old else "base")
+        key = ("rows", rows.fingerprint, "old" if loaded is self.old else "base")
         if key not in self._kept:
             self._kept[key] = model_rows(loaded, rows, self.data.names)
         return self._kept[key]
 
     def answers(self, model: str, rows: Rows) -> Predictions:
         """A model's answers to rows, computed once; all processes share the work."""
-        key = (rows.fingerprint, model)
+        key = ("answers", rows.fingerprint, model)  # a model's folder may be called "old" too
         if key not in self._kept:
             columns = {**self.data.columns, "input_column": list(rows.input_columns)}
             self._kept[key] = predict(model, rows.dataset, progress=False, **columns)

@@ -160,6 +160,7 @@ def test_a_record_that_proves_nothing_is_not_replayed(folders, tmp_path):
         ({"output": {}}, "hashes of no output files.*cannot be checked"),
         ({"old": {"path": str(folders / "old"), "weights": ""}}, "does not record the weights of"),
         ({"not_replayable": "it was made by hand"}, "cannot be replayed, because it was made by hand"),
+        ({"output": {"model.safetensors": "xxh3_128:0"}}, r"model\.safetensors comes out with other bytes"),
     ]
     for change, says in cases:
         (tmp_path / "c.json").write_text(json.dumps(record | change))

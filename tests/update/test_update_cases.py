@@ -5,26 +5,17 @@ import json
 import numpy as np
 import pytest
 from tiny_models import INTENTS, WORDS, tiny_bert
-from update_kit import save_tiny, tiny_rows, write_rows
+from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 
 from hf_pct import predict
 from hf_pct.models.load import load_model
 from hf_pct.update import Contract, update
 from hf_pct.update.candidates import ALPHAS
 
-TRAINING = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 16}
-
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory, tokenizer):
-    root = tmp_path_factory.mktemp("cases")
-    rows = tiny_rows(300, seed=3)
-    parts = {"train": rows[:140], "dev": rows[140:240], "test": rows[240:]}
-    return {
-        "root": root,
-        "old": save_tiny(root / "old", tokenizer),
-        **{name: write_rows(root / f"{name}.jsonl", part) for name, part in parts.items()},
-    }
+    return tiny_setting(tmp_path_factory.mktemp("cases"), tokenizer, (140, 100, 60), seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +136,10 @@ def test_only_predictions_of_the_old_model(setting, other_base, tmp_path, logits
         run(setting, tmp_path / "x", old_model=None, old_predictions=tables)
     with pytest.raises(ValueError, match="got both, expected one of them"):
         run(setting, tmp_path / "x", old_predictions=tables, base_model=other_base)
+
+
+def test_a_folder_may_be_called_as_the_kit_calls_its_sides(setting, tmp_path, monkeypatch):
+    monkeypatch.chdir(setting["root"])
+    result = run(setting, tmp_path, old_model="old", methods=["fd-lm"], training=TRAINING | {"max_steps": 1})
+    assert result.report is not None
+    assert result.report.old.model == "./old"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...core.errors import NotComparableError
 from ...core.fingerprints import same_weights
 from ..interpolate import as_rule, not_mergeable, raise_all
 from .folders import open_all
@@ -59,9 +61,10 @@ def replay(
     )
     changed = sorted(name for name, value in record.output.items() if again.output.get(name) != value)
     if changed:
-        raise RuntimeError(
-            f"{output_dir} was written from the recorded inputs, but {', '.join(changed)} differs from the record: "
-            f"it was made with {record.versions}, this is {again.versions}"
+        shutil.rmtree(output_dir)  # made by this call, and not the model that was asked for
+        raise NotComparableError(
+            f"{heading}: from the recorded inputs {', '.join(changed)} comes out with other bytes, so nothing was "
+            f"kept. The recorded merge was made with {record.versions}, this is {again.versions}"
         )
     return again
 
