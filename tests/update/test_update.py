@@ -4,25 +4,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from two_processes import run_in_two_processes
-from update_kit import save_tiny, tiny_rows, write_rows
+from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 
 from hf_pct.cli import main
 from hf_pct.update import Contract, update
 from hf_pct.update.planning.plan import Case, make_recipes
 
-TRAINING = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 16}
-
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory, tokenizer):
-    root = tmp_path_factory.mktemp("update")
-    rows = tiny_rows(330, seed=1)
-    parts = {"train": rows[:160], "dev": rows[160:280], "test": rows[280:]}
-    return {
-        "root": root,
-        "old": save_tiny(root / "old", tokenizer),
-        **{name: write_rows(root / f"{name}.jsonl", part) for name, part in parts.items()},
-    }
+    return tiny_setting(tmp_path_factory.mktemp("update"), tokenizer, (160, 120, 50), seed=1)
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ SIGNS = {
     "music": ["play", "music"],
     "weather": ["what", "weather"],
 }
+TRAINING = {"num_train_epochs": 1, "learning_rate": 1e-3, "per_device_train_batch_size": 16}
 
 
 def tiny_rows(count, seed, labels=INTENTS):
@@ -34,3 +35,11 @@ def save_tiny(folder, tokenizer, **options):
     tiny_bert(**options).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
+
+
+def tiny_setting(root, tokenizer, counts, seed):
+    """An old model, and as many training, development and test rows as `counts` says, all in the folder `root`."""
+    setting, rows = {"root": root, "old": save_tiny(root / "old", tokenizer)}, iter(tiny_rows(sum(counts), seed))
+    for name, count in zip(("train", "dev", "test"), counts, strict=True):
+        setting[name] = write_rows(root / f"{name}.jsonl", [next(rows) for _ in range(count)])
+    return setting

@@ -5,7 +5,7 @@ import time
 
 import pyarrow as pa
 import pytest
-from page_browser import CHROMIUM, DRIVER, start_browser
+from page_browser import CHROMIUM, DRIVER
 
 from hf_pct.flips.traffic.answers import Answers
 from hf_pct.flips.traffic.differences import compare_traffic
@@ -26,17 +26,6 @@ def traffic():
     columns = {"text": texts, "channel": pa.chunked_array([pa.array(["app"] * 7)])}
     old, new = pa.array(["pay"] * 7), pa.array(["pay", *["send"] * 5, NASTY])
     return compare_traffic(Answers(ids, old, None, columns), Answers(ids, new))
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("labelling")
-
-
-@pytest.fixture(scope="module")
-def browser(folder):
-    with start_browser(folder) as started:
-        yield started
 
 
 def press(browser, *keys):

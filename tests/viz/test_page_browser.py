@@ -8,7 +8,7 @@ import socket
 import time
 
 import pytest
-from page_browser import CHROMIUM, DRIVER, start_browser
+from page_browser import CHROMIUM, DRIVER
 from page_reports import CHAIN, NASTY, curve_rows, long_report, small_report
 from PIL import Image
 
@@ -17,17 +17,6 @@ from hf_pct.viz.page.write import write_page
 
 pytest.importorskip("selenium.webdriver", reason="no selenium: pip install selenium, or make test-browser")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium on this machine: make test-browser")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("pages")
-
-
-@pytest.fixture(scope="module")
-def browser(folder):
-    with start_browser(folder) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
