@@ -78,6 +78,7 @@ def rows_to_show(
 ) -> int | None:
     """How many rows show a loss of `drop` with this chance; None if more than `most`."""
     _check(1, nfr, power)
+    check_confidence(confidence)
     if not 0 < drop < 1 or drop + 2 * nfr > 1:
         raise ValueError(f"drop is {drop} with nfr {nfr}, expected a fraction such as 0.01 and drop + 2 nfr <= 1.")
     low, high = 1, 16
@@ -95,6 +96,9 @@ def rows_to_promise(max_nfr: float, nfr: float = 0.0, confidence: float = 0.95, 
     """How many rows make `nfr_upper` at most `max_nfr` when the share `nfr` of them breaks; None if none does."""
     if not 0 < max_nfr < 1:
         raise ValueError(f"max_nfr is {max_nfr}, expected a fraction between 0 and 1 such as 0.01.")
+    if not 0 <= nfr <= 1:
+        raise ValueError(f"nfr is {nfr}, expected a fraction from 0 to 1 (2 % is 0.02).")
+    check_confidence(confidence)
     if nfr >= max_nfr:
         return None
 

@@ -95,6 +95,9 @@ def test_the_command(capsys):
         (["--rows", "10", "--power", "80"], "power is 80.0"),
         (["--drop", "1.5"], "drop is 1.5"),
         (["--max_nfr", "5"], "max_nfr is 5.0"),
+        (["--max_nfr", "0.01", "--nfr", "nan"], "nfr is nan, expected a fraction"),
+        (["--max_nfr", "0.01", "--confidence", "95"], "confidence is 95.0"),
+        (["--drop", "0.01", "--confidence", "95"], "confidence is 95.0"),
     ],
 )
 def test_bad_input(arguments, message, capsys):
