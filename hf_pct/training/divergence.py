@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from transformers import TrainerState, TrainingArguments
 
 
-class DivergenceError(RuntimeError):
+class DivergenceError(RuntimeError, ValueError):
     """A loss term is no longer finite, or far above what a model that answers nothing pays.
+
+    A `ValueError` too: a setting is to be changed, so `hf-pct` exits with 2 and not as on a bug.
 
     Example:
         >>> from hf_pct.training import DivergenceError

@@ -29,7 +29,6 @@ from ..models.data import load_data
 from ..models.predict import predict
 from ..models.types import Processor
 from .arguments import method_field
-from .divergence import DivergenceError
 from .trainer import PCTrainer
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def run_script(main: Callable[[], None]) -> None:
     """
     try:
         main()
-    except (ValueError, OSError, ImportError, DivergenceError) as error:
+    except (ValueError, OSError, ImportError) as error:
         if os.environ.get("HF_PCT_DEBUG"):
             raise
         kind, code = (

@@ -8,6 +8,7 @@ import pytest
 from hf_pct import Predictions
 from hf_pct.cli import COMMANDS, build_parser, main
 from hf_pct.cli.commands import load_command
+from hf_pct.training import DivergenceError
 
 
 @pytest.fixture
@@ -42,6 +43,11 @@ def test_every_command_module_has_its_four_names():
         (ModuleNotFoundError("No module named 'peft'", name="peft"), 2, "pip install 'hf-pct[adapters]'"),
         (ImportError("ViTImageProcessor requires the PIL library but it was not found."), 2, "'hf-pct[vision]'"),
         (ImportError("This needs Torchvision, which is not here"), 2, "'hf-pct[vision]'"),
+        (
+            DivergenceError("ce", "is nan", step=2, advice="Lower learning_rate."),
+            2,
+            "error: Training diverged at step 2",
+        ),
         (OSError("disk full"), 2, "error: disk full"),
         (ValueError("bad\n::error::x\x1b[2K"), 2, "bad\n  \\::error::x\\x1b[2K\n"),
         (KeyboardInterrupt(), 130, "stopped"),
