@@ -73,3 +73,19 @@ def test_in_a_browser(tmp_path):
         scores = browser.run("return [...document.querySelectorAll('#detail .who')].map((side) => side.textContent)")
         assert scores == ["old version, score 1", "new version, score 0"]
         assert HOSTILE in browser.run("return document.querySelector('#detail blockquote').textContent")
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its driver")
+def test_on_a_phone_a_row_uses_the_whole_width(tmp_path):
+    path = write_page(tmp_path / "p.html", report())
+    with start_browser(tmp_path) as browser:
+        phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+        browser.open(path)
+        assert browser.run("return document.documentElement.scrollWidth") == 390
+        right = "document.querySelector('#list .row .%s').getBoundingClientRect().right"
+        assert browser.run(f"return Math.abs({right % 'what'} - {right % 'answers'})") < 2
+        browser.click("#list .row")
+        browser.wait("return document.querySelectorAll('#detail .side').length === 2")
+        tops = "return [...document.querySelectorAll('#detail .side')].map((side) => side.getBoundingClientRect().top)"
+        assert browser.run(tops)[1] > browser.run(tops)[0]  # the two answers stand one below the other
