@@ -33,11 +33,6 @@ def read_json(path: str | os.PathLike, kind: type[T], what: str, limit: int = MA
     return convert(load_json(path, what, limit), kind, str(path))
 
 
-def read_yaml(path: str | os.PathLike, kind: type[T], what: str) -> T:
-    """A YAML file as an object of the type `kind`."""
-    return convert(load_yaml(path, what), kind, str(path))
-
-
 def load_json(path: str | os.PathLike, what: str, limit: int = MAX_JSON_BYTES) -> Any:
     """The plain contents of a JSON file."""
     return parse_json(read_text(path, what, limit), str(path))

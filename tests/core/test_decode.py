@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hf_pct.core.decode import convert, parse_json, parse_yaml, read_json, read_text, read_yaml, resolve_beside
+from hf_pct.core.decode import convert, load_yaml, parse_json, parse_yaml, read_json, read_text, resolve_beside
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ def test_a_file_becomes_its_type(tmp_path):
     record = read_json(tmp_path / "a.json", Record, "a record")
     assert record == Record(1.0, [Group("x", 3)])
     (tmp_path / "a.yaml").write_text("rate: 1e-3\ngroups: []\n")
-    assert read_yaml(tmp_path / "a.yaml", Record, "a record").rate == 0.001
+    assert convert(load_yaml(tmp_path / "a.yaml", "a record"), Record, "a.yaml").rate == 0.001
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_bad_yaml_is_one_clear_message(tmp_path, text, message):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        read_yaml(path, Record, "a record")
+        convert(load_yaml(path, "a record"), Record, str(path))
 
 
 def test_sizes_are_bounded_and_places_are_said(tmp_path):

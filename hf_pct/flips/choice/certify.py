@@ -180,7 +180,7 @@ def certify_parts(
         best = _most_worthwhile(points, choice, evidence, search)
         holds = best is not None and evidence.keeps_accuracy(best)
     else:
-        best = _last_proved(points, evidence, contract)
+        best = _last_proved(points, evidence)
         holds = best is not None
     shown = best or choice.nearest
     return replace(choice, best=best if holds else None), evidence.certificate(shown, holds, searched)
@@ -208,7 +208,7 @@ def _most_worthwhile(
     return max(worthwhile, key=worth) if worthwhile else choice.best
 
 
-def _last_proved(points: Sequence[Point], evidence: _Proof, contract: Contract) -> Point | None:
+def _last_proved(points: Sequence[Point], evidence: _Proof) -> Point | None:
     """Fixed-sequence testing, safest first; of the proved points, the best by the search part."""
     proved = []
     for point in sorted(points, key=lambda point: (point.risk, point.expected_nfr, -point.alpha)):

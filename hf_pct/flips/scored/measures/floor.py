@@ -28,7 +28,7 @@ def noise_floor(
 ) -> ScoreFloor | None:
     """Old against old again: from a second table of the old version or its repeated runs; None without either."""
     if rerun is not None:
-        source, floor, gain = _from_rerun(pair, rule, old, rerun, settings)
+        source, floor, gain = _from_rerun(pair, rule, old, rerun)
     elif old.shape[1] > 1:
         source, floor, gain = "runs of the old version", again_shares(old, rule, answers), _run_spread(old)
     else:
@@ -56,9 +56,7 @@ def _floor(
     return ScoreFloor(source, rates, gain, float(excess.mean()), interval, sign_flip(excess, clusters).p_value)
 
 
-def _from_rerun(
-    pair: TaskPair, rule: Rule, old: np.ndarray, rerun: Scores, settings: "Settings"
-) -> tuple[str, Shares, float]:
+def _from_rerun(pair: TaskPair, rule: Rule, old: np.ndarray, rerun: Scores) -> tuple[str, Shares, float]:
     metrics = rerun.metrics_of(pair.task) if pair.task in rerun.task_names else []
     if pair.metric.name not in metrics:
         present = ", ".join(metrics) or f"only the tasks {', '.join(rerun.task_names)}"

@@ -97,14 +97,14 @@ def _exact(right: np.ndarray, new_right: int, old_runs: int, new_runs: int) -> W
 def _drawn(together: np.ndarray, old_runs: int, rng: np.random.Generator) -> WithinItems:
     draws = int(np.clip(25 * _CELLS // together.size, 199, _DRAWS))
     observed = _item_gain(together, old_runs)
-    sums = np.array([_item_gain(_shuffled(together, old_runs, rng), old_runs) for _ in range(draws)])
+    sums = np.array([_item_gain(_shuffled(together, rng), old_runs) for _ in range(draws)])
     slack = 1e-9 * max(1.0, abs(observed))
     worse = (np.count_nonzero(sums <= observed + slack) + 1) / (draws + 1)
     far = (np.count_nonzero(np.abs(sums) >= abs(observed) - slack) + 1) / (draws + 1)
     return WithinItems(far, worse, "drawn")
 
 
-def _shuffled(together: np.ndarray, old_runs: int, rng: np.random.Generator) -> np.ndarray:
+def _shuffled(together: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Runs of an item change places; a run that was not made stays where it is, so that both sides keep their size."""
     made = ~np.isnan(together)
     keys = np.where(made, rng.random(together.shape), np.inf)

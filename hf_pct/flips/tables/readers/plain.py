@@ -41,7 +41,7 @@ def table_from_arrow(table: pa.Table, path: Path, options: ReadOptions) -> Predi
     try:
         if scores:
             return _scores(table, scores, metadata)
-        return _predictions(table, metadata, options, path)
+        return _predictions(table, metadata, options)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
@@ -135,7 +135,7 @@ def _scores(table: pa.Table, scores: list[str], metadata: Mapping[str, Any]) -> 
     )
 
 
-def _predictions(table: pa.Table, metadata: Mapping[str, Any], options: ReadOptions, path: Path) -> Predictions:
+def _predictions(table: pa.Table, metadata: Mapping[str, Any], options: ReadOptions) -> Predictions:
     present = {*table.column_names}
     missing = [name for name in ("id", "label") if name not in present]
     if not present & {"prediction", "logits"}:
