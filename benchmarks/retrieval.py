@@ -85,11 +85,11 @@ def to_markdown(results: dict[str, Any]) -> str:
     ]
     for table, rows in results.items():
         for name, seeds in rows.items():
-            found = list(seeds.values())
-            recalls = [_mean([seed["recall"][kind]["1"] for seed in found]) for kind in (OLD_OLD, NEW_OLD, NEW_NEW)]
-            broken = _mean([seed["flips"][NEW_OLD]["nfr"] for seed in found])
-            held = f"{sum(seed['criterion'] for seed in found)} of {len(found)}"
-            lines.append(f"| {table} | {name} | {len(found)} | {' | '.join(recalls)} | {broken} | {held} |")
+            runs = list(seeds.values())
+            recalls = [_mean([seed["recall"][kind]["1"] for seed in runs]) for kind in (OLD_OLD, NEW_OLD, NEW_NEW)]
+            broken = _mean([seed["flips"][NEW_OLD]["nfr"] for seed in runs])
+            held = f"{sum(seed['criterion'] for seed in runs)} of {len(runs)}"
+            lines.append(f"| {table} | {name} | {len(runs)} | {' | '.join(recalls)} | {broken} | {held} |")
     return "\n".join(lines) + "\n"
 
 

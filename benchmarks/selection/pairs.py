@@ -169,7 +169,7 @@ def run_pair(name: str, pair: Pair, seed: int) -> None:
         model.classifier.bias[added] = -1e4  # the old model cannot answer with a class that it does not have
     train(model, tokenizer, old_rows, names, pair.old_epochs, seed)
     old_state = copy.deepcopy(model.state_dict())
-    given = {"old": answers(model, tokenizer, tests)}
+    answered = {"old": answers(model, tokenizer, tests)}
     with torch.no_grad():
         model.classifier.bias[added] = 0.0
     train(model, tokenizer, new_rows, names, pair.new_epochs, seed + 1000)
@@ -181,21 +181,21 @@ def run_pair(name: str, pair: Pair, seed: int) -> None:
             key: value if not value.is_floating_point() else alpha * old_state[key] + (1 - alpha) * value
             for key, value in new_state.items()
         })  # fmt: skip
-        given[f"alpha-{alpha:g}"] = answers(model, tokenizer, tests)
-    keep(cell, np.array([names.index(label) for _, label in tests]), given, len(names), time.process_time() - began)
+        answered[f"alpha-{alpha:g}"] = answers(model, tokenizer, tests)
+    keep(cell, np.array([names.index(label) for _, label in tests]), answered, len(names), time.process_time() - began)
 
 
-def keep(cell: str, labels: np.ndarray, given: dict[str, np.ndarray], classes: int, seconds: float) -> None:
+def keep(cell: str, labels: np.ndarray, answered: dict[str, np.ndarray], classes: int, seconds: float) -> None:
     """Add a pair to the file of answers: a line per alpha, and one for the old model."""
     lines = {
         (cell, part): Answers(
             np.arange(len(labels)), labels, rows, np.arange(classes), seconds,
             float(part.removeprefix("alpha-")) if part != "old" else 1.0,
         )
-        for part, rows in given.items()
+        for part, rows in answered.items()
     }  # fmt: skip
     write_answers(PAIRS_FILE, {**read_answers(PAIRS_FILE), **lines})
-    rates = {part: float((rows == labels).mean()) for part, rows in given.items()}
+    rates = {part: float((rows == labels).mean()) for part, rows in answered.items()}
     print(f"{cell}: old {rates['old']:.4f}, new {rates['alpha-0']:.4f}, half {rates['alpha-0.5']:.4f}", flush=True)
 
 

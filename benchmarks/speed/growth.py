@@ -33,13 +33,13 @@ Jobs = dict[float, Callable[[], object]]
 
 def quickest(jobs: Jobs, rounds: int) -> list[float]:
     """Seconds of each job, the least of the rounds."""
-    found = {size: float("inf") for size in jobs}
+    seconds = {size: float("inf") for size in jobs}
     for number in range(rounds + 1):
         for size, job in jobs.items():
             began = time.perf_counter()
             job()
             if number:  # the first round allocates
-                found[size] = min(found[size], time.perf_counter() - began)
+                seconds[size] = min(seconds[size], time.perf_counter() - began)
     return list(found.values())
 
 
@@ -135,7 +135,7 @@ def main() -> None:
             if options.only is None or name.endswith(options.only):
                 jobs = make()
                 seconds = quickest(jobs, options.rounds)
-                shown = (", ".join(f"{size:g}" for size in jobs), ", ".join(f"{each * 1e3:.3g}" for each in seconds))
+                shown = (", ".join(f"{size:g}" for size in jobs), ", ".join(f"{spent * 1e3:.3g}" for spent in seconds))
                 slope = exponent(list(jobs), seconds)
                 print(f"| {cost} | {over} | {shown[0]} | {shown[1]} | {slope:.2f} | {expected:g} |", flush=True)
 

@@ -219,8 +219,8 @@ def measure_vit_fisher(rows: int, repeats: int) -> Found:
         torch.manual_seed(0)
         model = ViTForImageClassification(ViTConfig(image_size=32, patch_size=patch, num_labels=10, **sizes))
         batches = [{"pixel_values": torch.randn(32, 3, 32, 32)} for _ in range(rows // 32)]
-        found = compare_fisher(model, batches, rows, repeats, "auto")
-        result |= {f"patch_{patch}_{name}": value for name, value in found.items()}
+        ratios = compare_fisher(model, batches, rows, repeats, "auto")
+        result |= {f"patch_{patch}_{name}": value for name, value in ratios.items()}
     return result
 
 

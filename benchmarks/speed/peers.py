@@ -45,27 +45,27 @@ def training_rows(rounds: int) -> list[tuple[str, str, str, str]]:
         trainers = training.build(Path(folder), 32, rounds + 4, rows=512)
         seconds = training.measure(trainers, rounds, lambda line: print(line, file=sys.stderr, flush=True))
     plain = np.array(seconds.pop("no treatment"))
-    found = []
+    lines = []
     for name, values in seconds.items():
         low, middle, high = np.quantile(np.array(values) / plain, [0.25, 0.5, 0.75])
         ratio = f"{middle:.2f}x ({low:.2f} to {high:.2f})"
-        found.append((f"training step, {name}", "stock Trainer's step", ratio, TALK.get(name, "")))
-    return found
+        lines.append((f"training step, {name}", "stock Trainer's step", ratio, TALK.get(name, "")))
+    return lines
 
 
 def flips_rows() -> list[tuple[str, str, str, str]]:
-    return [(what, measure, found, "") for what, measure, found, _ in bench_counts(10_000_000, 9)]
+    return [(what, measure, ratio, "") for what, measure, ratio, _ in bench_counts(10_000_000, 9)]
 
 
 def fisher_rows() -> list[tuple[str, str, str, str]]:
-    found = merging.measure_fisher(128, 5)
-    apart = f"largest relative difference {found['relative_difference']:.1e}"
-    return [("batched Fisher", "loop over single samples", str(found["batched_over_loop_rounds"]), apart)]
+    measured = merging.measure_fisher(128, 5)
+    apart = f"largest relative difference {measured['relative_difference']:.1e}"
+    return [("batched Fisher", "loop over single samples", str(measured["batched_over_loop_rounds"]), apart)]
 
 
 def merge_rows(size_gb: float) -> list[tuple[str, str, str, str]]:
-    found = merging.measure_disk(size_gb, 5, str(mergekit_python()))
-    copied, mergekit = found["merge_over_copy_rounds"], found["merge_over_mergekit_rounds"]
+    measured = merging.measure_disk(size_gb, 5, str(mergekit_python()))
+    copied, mergekit = measured["merge_over_copy_rounds"], measured["merge_over_mergekit_rounds"]
     return [
         (f"merging {size_gb:g} GB", "a plain copy of one checkpoint", str(copied), ""),
         (f"`hf-pct merge`, {size_gb:g} GB, a process", "mergekit, linear", str(mergekit), ""),

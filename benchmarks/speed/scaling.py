@@ -70,10 +70,13 @@ def memory_table() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, (kind, own, live) in METHODS.items():
             args = kind(**{**settings(folder, 32, 1), **own})
-            found = [estimate_memory(args, n, live=live, rows=10**6, classes=1000) for n in counts.values()]
-            first = found[0]
+            estimates = [estimate_memory(args, n, live=live, rows=10**6, classes=1000) for n in counts.values()]
+            first = estimates[0]
             parts = [first.references, first.anchors, first.table]
-            cells = [*(f"{each.total / GB:.1f}" for each in found), *(f"{part / GB:.1f}" for part in parts)]
+            cells = [
+                *(f"{estimate.total / GB:.1f}" for estimate in estimates),
+                *(f"{part / GB:.1f}" for part in parts),
+            ]
             lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
 
@@ -139,12 +142,12 @@ def processes_table(rounds: int, steps: int, batch: int) -> list[str]:
     ]
     titles = {"step": ("focal distillation, cached: rows a second", 1), "members": ("4 ELODI members: seconds", -1)}
     for kind, (title, power) in titles.items():
-        found: dict[int, list[float]] = {1: [], 2: []}
+        measured: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(rounds):
-            for processes in found:
-                found[processes].append(run(kind, processes, steps, batch))
-        gains = [two / one for one, two in zip(found[1], found[2], strict=True)]
-        shown = [statistics.median(values) ** power for values in found.values()]
+            for processes in measured:
+                measured[processes].append(run(kind, processes, steps, batch))
+        gains = [two / one for one, two in zip(measured[1], measured[2], strict=True)]
+        shown = [statistics.median(values) ** power for values in measured.values()]
         gain, ends = statistics.median(gains), f"{min(gains) / 2:.2f} to {max(gains) / 2:.2f}"
         lines.append(f"| {title} | {shown[0]:.1f} | {shown[1]:.1f} | {gain:.2f} | {gain / 2:.2f} | {ends} |")
     return lines

@@ -41,6 +41,6 @@ def ratio(seconds: dict[str, list[float]], name: str, base: str) -> Ratio:
     return Ratio(statistics.median(ratios), ratios[quarter], ratios[-1 - quarter])
 
 
-def verdict(found: float, limit: float, at_least: bool = False) -> str:
+def verdict(value: float, limit: float, at_least: bool = False) -> str:
     """Whether a bar is met, in one word."""
-    return "met" if (found >= limit if at_least else found <= limit) else "MISSED"
+    return "met" if (value >= limit if at_least else value <= limit) else "MISSED"

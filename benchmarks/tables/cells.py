@@ -106,7 +106,7 @@ def build_trainer(
         "data_collator": task.collator(processor),
         "processing_class": processor,
     }
-    olds = [str(store.folder(each)) for each in spec["old"]]
+    olds = [str(store.folder(cell)) for cell in spec["old"]]
     if olds:
         options["old_model"] = olds if len(olds) > 1 else olds[0]
     if "independent" in spec:
@@ -115,7 +115,7 @@ def build_trainer(
     if spec["method"] == "elodi":
         arguments = ELODIArguments(**values)
         if spec["members"]:
-            options |= {"model": model, "members": [str(store.folder(each)) for each in spec["members"]]}
+            options |= {"model": model, "members": [str(store.folder(cell)) for cell in spec["members"]]}
         else:
             options["model_init"] = lambda: fresh_model(spec["model"], names, spec.get("drop_rate"))[0]
         trainer: Any = ELODITrainer(args=arguments, **options)
@@ -131,13 +131,13 @@ def build_trainer(
     return trainer
 
 
-def _quiet_member(*given: Any, **options: Any) -> Any:
+def _quiet_member(*arguments: Any, **options: Any) -> Any:
     """A member's trainer that prints nothing."""
     from transformers import PrinterCallback
 
     from hf_pct.training.trainer import PCTrainer
 
-    trainer = PCTrainer(*given, **options)
+    trainer = PCTrainer(*arguments, **options)
     trainer.remove_callback(PrinterCallback)
     return trainer
 

@@ -224,7 +224,7 @@ def write_report(table: Table, store: Store) -> str:
 def _without_nan(value: Any) -> Any:
     """JSON has no NaN: null stands for what could not be computed."""
     if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
+        return {key: _without_nan(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in value]
+        return [_without_nan(entry) for entry in value]
     return None if isinstance(value, float) and math.isnan(value) else value

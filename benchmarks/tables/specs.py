@@ -101,17 +101,17 @@ class Table:
 
     def closure(self, ids: Iterable[str]) -> list[str]:
         """These cells and all that they depend on, what is needed first."""
-        found: dict[str, None] = {}
+        visited: dict[str, None] = {}
 
         def visit(id_: str) -> None:
-            if id_ not in found:
+            if id_ not in visited:
                 for need in self.cells[id_].needs:
                     visit(need)
-                found[id_] = None
+                visited[id_] = None
 
         for id_ in ids:
             visit(id_)
-        return list(found)
+        return list(visited)
 
 
 def table_path(name: str) -> Path:

@@ -50,16 +50,16 @@ def describe(table: Table, store: Store) -> Iterable[str]:
     """One line for each row of the table whose two sides are students of models that stand in other cells."""
     for line in table.lines:
         ids = list(dict.fromkeys(chain.from_iterable(line.pairs.values())))
-        specs = [table.cells[each].spec for each in ids]
+        specs = [table.cells[cell].spec for cell in ids]
         if not all(spec.get("method") == "elodi" and spec["members"] for spec in specs):
             continue
-        missing = [each for each in table.closure(ids) if not (store.folder(each) / LOGITS).is_file()]
+        missing = [cell for cell in table.closure(ids) if not (store.folder(cell) / LOGITS).is_file()]
         if missing:
             print(f"{table.name}: {line.name}: no logits of {missing[0]}, run the table here first", file=sys.stderr)
             continue
         students, singles, gaps = [], [], []
         for student in ids:
-            members = [logits_of(store, each) for each in table.cells[student].spec["members"]]
+            members = [logits_of(store, cell) for cell in table.cells[student].spec["members"]]
             ensemble = np.mean(members, axis=0)
             gaps.append(gap_of(ensemble))
             students.append(nearness(logits_of(store, student), ensemble))

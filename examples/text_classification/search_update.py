@@ -43,7 +43,7 @@ def main() -> None:
     args.save_strategy, args.eval_strategy, args.load_best_model_at_end = "no", "no", False
     new_model, settings, _ = prepare(data, args)
     trainer = update_trainer(new_model, args, search=True, **settings)
-    found = trainer.hyperparameter_search(
+    runs = trainer.hyperparameter_search(
         hp_space=lambda trial: search_space(trial, args, search),
         compute_objective=lambda metrics: (metrics["eval_accuracy"], metrics["eval_nfr"]),
         direction=["maximize", "minimize"],
@@ -53,7 +53,7 @@ def main() -> None:
     if not trainer.is_world_process_zero():
         return
     print(f"{'accuracy':>9} {'NFR':>8}  settings")
-    for run in sorted(found, key=lambda run: run.objective[1]):
+    for run in sorted(runs, key=lambda run: run.objective[1]):
         accuracy, nfr = run.objective
         chosen = " ".join(f"--{name} {value:.4g}" for name, value in run.hyperparameters.items())
         print(f"{accuracy:>9.2%} {nfr:>8.2%}  {chosen}")

@@ -33,7 +33,7 @@ def read_images(path: Path, size: int) -> tuple[Tensor, np.ndarray, tuple[str, .
         images = table["image"].to_pylist()
         opened = (Image.open(io.BytesIO(image["bytes"])).convert("RGB") for image in images)
         pixels = np.stack(
-            [np.asarray(each if each.size == (size, size) else each.resize((size, size))) for each in opened]
+            [np.asarray(image if image.size == (size, size) else image.resize((size, size))) for image in opened]
         )
         kept.parent.mkdir(parents=True, exist_ok=True)
         partial = kept.with_suffix(f".{os.getpid()}.npy")

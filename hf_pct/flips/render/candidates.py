@@ -78,8 +78,12 @@ def difference_header() -> tuple[str, ...]:
     return ("difference", "NFR, points", "interval", "p", "accuracy, points", "interval", "p")
 
 
-def _difference(found: Difference, corrected: float) -> tuple[str, str, str]:
-    return f"{100 * found.estimate:+.2f}", _signed(found.interval), p_text(corrected).removeprefix("p ").lstrip("= ")
+def _difference(difference: Difference, corrected: float) -> tuple[str, str, str]:
+    return (
+        f"{100 * difference.estimate:+.2f}",
+        _signed(difference.interval),
+        p_text(corrected).removeprefix("p ").lstrip("= "),
+    )
 
 
 def _signed(interval: Interval) -> str:

@@ -138,9 +138,9 @@ def _check(rule: str, limit: float, chain: ChainReport) -> RuleResult:
     elif rule == "max_cumulative_nfr":
         value, where = chain.cumulative_nfr[-1], f"right in some version before {chain.versions[-1]}"
     else:
-        found = [(_measure(rule, counts, len(chain.replaced)), name)
+        measured = [(_measure(rule, counts, len(chain.replaced)), name)
                  for counts, name in zip(chain.replaced, chain.versions, strict=False)]  # fmt: skip
-        value, name = min(found) if rule.startswith("min_") else max(found)
+        value, name = min(measured) if rule.startswith("min_") else max(measured)
         where = f"{name} replaced by {chain.versions[-1]}"
     passed = value >= limit if rule.startswith("min_") else value <= limit
     return RuleResult(rule, value, limit, passed, where)

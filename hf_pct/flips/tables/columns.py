@@ -55,11 +55,11 @@ def check_same_length(columns: dict[str, np.ndarray]) -> int:
 
 def weight_column(values: object, length: int) -> np.ndarray:
     """Sample weights as float64: one a row, finite, not negative, not all zero."""
-    given = _to_numpy(values, "sample_weight")
+    array = _to_numpy(values, "sample_weight")
     try:
-        if given.dtype.kind in "mM":
+        if array.dtype.kind in "mM":
             raise TypeError("dates and durations are no weights, though NumPy would count their days")
-        weights = np.asarray(given, dtype=np.float64)
+        weights = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight is not one number per row: {error}.") from error
     if weights.shape != (length,):

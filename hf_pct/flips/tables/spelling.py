@@ -80,9 +80,9 @@ def _renamed(predictions: Predictions, rows: np.ndarray, present: np.ndarray) ->
         return None
     of_label = np.bincount(predictions.label_codes, minlength=len(predictions.vocabulary))
     here = np.isin(predictions.prediction_codes, candidates)
-    given, wanted = predictions.prediction_codes[here], predictions.label_codes[here]
+    answers, labels = predictions.prediction_codes[here], predictions.label_codes[here]
     for code in candidates.tolist():
-        by_label = np.bincount(wanted[given == code], minlength=len(of_label))
+        by_label = np.bincount(labels[answers == code], minlength=len(of_label))
         label = int(by_label.argmax())
         most = by_label[label] > max(of_label[label] / 2, FREQUENT - 1)
         if most and rows[label] < ALMOST_NONE * of_label[label]:

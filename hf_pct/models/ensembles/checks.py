@@ -41,30 +41,30 @@ def count_problems(count: int, temperatures: Sequence[float] | None) -> list[str
 
 def read_members(members: Sequence[object], processor: Processor) -> list[Member]:
     """Load what is given by name; an error tells of every member that cannot be loaded."""
-    found, problems = [], []
-    for number, given in enumerate(members):
+    loaded, problems = [], []
+    for number, source in enumerate(members):
         try:
-            found.append(_read(number, given, processor))
+            loaded.append(_read(number, source, processor))
         except ValueError as error:
             problems.append(f"member {number}: {error}")
     raise_problems(problems)
-    return found
+    return loaded
 
 
-def _read(number: int, given: object, processor: Processor) -> Member:
-    if hasattr(given, "member_logits") or hasattr(getattr(given, "model", None), "member_logits"):
+def _read(number: int, source: object, processor: Processor) -> Member:
+    if hasattr(source, "member_logits") or hasattr(getattr(source, "model", None), "member_logits"):
         raise ValueError("it is an ensemble itself. List its members instead.")
-    if isinstance(given, str | Path):
-        given = load_single(given, processor=processor)
-    elif isinstance(given, nn.Module) and is_raw_timm(given):
-        given = load_single(given)  # a bare timm model says how it reads images
-    if isinstance(given, LoadedModel):
-        title = given.name or type(given.model).__name__
-        return Member(given.model, given.label_names, given.processor, f"member {number} ({title})")
-    if not isinstance(given, nn.Module):
-        raise ValueError(f"it is a {type(given).__name__}, expected a folder, a Hub id, a module or a LoadedModel.")
-    title = getattr(given, "title", type(given).__name__)
-    return Member(given, stated_labels(given), None, f"member {number} ({title})")
+    if isinstance(source, str | Path):
+        source = load_single(source, processor=processor)
+    elif isinstance(source, nn.Module) and is_raw_timm(source):
+        source = load_single(source)  # a bare timm model says how it reads images
+    if isinstance(source, LoadedModel):
+        title = source.name or type(source.model).__name__
+        return Member(source.model, source.label_names, source.processor, f"member {number} ({title})")
+    if not isinstance(source, nn.Module):
+        raise ValueError(f"it is a {type(source).__name__}, expected a folder, a Hub id, a module or a LoadedModel.")
+    title = getattr(source, "title", type(source).__name__)
+    return Member(source, stated_labels(source), None, f"member {number} ({title})")
 
 
 def member_problems(members: Sequence[Member], homogeneous: bool) -> list[str]:
@@ -120,7 +120,9 @@ def _shape_problems(first: Member, other: Member) -> list[str]:
         return [f"{other.title} is a {kinds[0]}, {first.title} a {kinds[1]}; {advice}"]
     if len(first.label_names or ()) != len(other.label_names or ()):
         return []  # then the heads differ, which is said already
-    shapes = [{name: tuple(value.shape) for name, value in each.model.named_parameters()} for each in (first, other)]
+    shapes = [
+        {name: tuple(value.shape) for name, value in member.model.named_parameters()} for member in (first, other)
+    ]
     for name in sorted({*shapes[0], *shapes[1]}):
         here, there = (side.get(name) for side in shapes)
         if here != there:

@@ -64,7 +64,7 @@ def save_ensemble(
     if (home / "config.json").exists():
         problems.append(f"{home} holds a model already (config.json), expected a folder of the ensemble's own")
     listed = [*members, *([] if base is None else [base])]
-    entries = [written_as(each, home) for each in listed]
+    entries = [written_as(source, home) for source in listed]
     problems += source_problems(home, entries[: len(members)], kind)
     problems += source_problems(home, entries[len(members) :], "models")
     raise_problems(problems)
@@ -142,15 +142,16 @@ def _read(path: Path) -> JsonObject:
 
 
 def _list_of(value: object, kind: type | UnionType) -> bool:
-    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in value)
 
 
 def _common_processor(model: nn.Module, base: str, folders: Sequence[Path]) -> Processor:
     """The tokenizer or image processor that the adapters were saved with, or else their base's."""
     saved = [folder for folder in folders if any((folder / name).is_file() for name in _PROCESSOR_FILES)]
-    found = [load_single(model, processor=str(folder)).processor for folder in saved]
-    if not found:
+    processors = [load_single(model, processor=str(folder)).processor for folder in saved]
+    if not processors:
         return load_single(model, processor=base).processor
-    others = [folder for folder, each in zip(saved, found, strict=True) if not same_processor(found[0], each)]
+    alike = [same_processor(processors[0], processor) for processor in processors]
+    others = [folder for folder, same in zip(saved, alike, strict=True) if not same]
     raise_problems([f"{folder} does not read inputs as {saved[0]} does" for folder in others])
-    return found[0]
+    return processors[0]

@@ -11,15 +11,15 @@ from ..load.kinds import ENSEMBLE_FILE
 from ..load.weights import load_config
 
 
-def written_as(given: str | Path, home: Path) -> str:
+def written_as(source: str | Path, home: Path) -> str:
     """How a member is written down: `./name` inside the folder, an absolute path elsewhere, else a Hub id."""
-    path = Path(given)
+    path = Path(source)
     if path.exists():
         path = path.resolve()
         inside = path.is_relative_to(home.resolve())
         return f"./{path.relative_to(home.resolve()).as_posix()}" if inside else str(path)
-    local = isinstance(given, Path) or path.is_absolute() or str(given).startswith(".")
-    return str(path.absolute()) if local else str(given)
+    local = isinstance(source, Path) or path.is_absolute() or str(source).startswith(".")
+    return str(path.absolute()) if local else str(source)
 
 
 def _is_local(home: Path, entry: str) -> bool:

@@ -105,8 +105,8 @@ class Ensemble(nn.Module):
             "token_type_ids": token_type_ids,
             "pixel_values": pixel_values,
         }
-        given = {name: value for name, value in usual.items() if value is not None} | more
-        total = reduce(Tensor.add_, self.member_logits(**given))
+        inputs = {name: value for name, value in usual.items() if value is not None} | more
+        total = reduce(Tensor.add_, self.member_logits(**inputs))
         output = ImageClassifierOutput if is_image_config(self.config) else SequenceClassifierOutput
         return output(logits=total.div_(len(self.members)))
 
@@ -127,8 +127,10 @@ class Ensemble(nn.Module):
         first = load_single(self.members[0], processor=processor or self.processor, max_length=max_length)
         task = first.task
         if isinstance(task, TextTask):
-            others = (load_single(each, processor=first.processor, max_length=max_length) for each in self.members[1:])
-            limits = [getattr(each.task, "max_length", None) for each in (first, *others)]
+            others = (
+                load_single(member, processor=first.processor, max_length=max_length) for member in self.members[1:]
+            )
+            limits = [getattr(loaded.task, "max_length", None) for loaded in (first, *others)]
             task = replace(task, max_length=min((limit for limit in limits if limit is not None), default=None))
         names = tuple(label_names or self.label_names)
         return LoadedModel(self, task, first.processor, names, f"ensemble of {len(self.members)}")
