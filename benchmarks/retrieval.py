@@ -80,7 +80,8 @@ def embed(table: Table, store: Store, cell: str) -> tuple[Embeddings, Embeddings
 
 def to_markdown(results: dict[str, Any]) -> str:
     lines = [
-        "| table | new model | seeds | recall@1 old-old | new-old | new-new | NFR of first hits, new-old | criterion |",
+        "| table | new model | seeds | recall@1 old-old | new-old | new-new | NFR of first hits, new-old "
+        "| criterion |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for table, rows in results.items():

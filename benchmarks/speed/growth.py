@@ -40,7 +40,7 @@ def quickest(jobs: Jobs, rounds: int) -> list[float]:
             job()
             if number:  # the first round allocates
                 seconds[size] = min(seconds[size], time.perf_counter() - began)
-    return list(found.values())
+    return list(seconds.values())
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:

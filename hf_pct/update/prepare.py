@@ -101,9 +101,9 @@ def _source_problems(request: Request) -> list[str]:
     """What is missing before anything can be loaded."""
     problems = []
     if bool(request.old_model) == bool(request.old_predictions):
-        received = "both" if request.old_model else "neither"
+        passed = "both" if request.old_model else "neither"
         problems.append(
-            f"old_model and old_predictions: got {received}, expected one of them: the model in service, or its answers"
+            f"old_model and old_predictions: got {passed}, expected one of them: the model in service, or its answers"
         )
     if request.old_predictions and not request.base_model:
         problems.append("old_predictions need base_model (--base_model): the model that training starts from")
