@@ -18,10 +18,11 @@ ROOMS = sorted({path.parent for path in MODULES.values()} - {ROOT / "hf_pct"})
 def test_a_room_has_at_most_twelve_modules_and_is_in_the_docs(room):
     assert len([path for path in room.glob("*.py") if path.name != "__init__.py"]) <= 12
     name = room.relative_to(ROOT / "hf_pct").as_posix()
-    told = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    line = re.search(rf"^\| `{name}/` \| .+ \| (.*) \|$", told, re.MULTILINE)
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    line = re.search(rf"^\| `{name}/` \| .+ \| (.*) \|$", page, re.MULTILINE)
     modules = sorted(path.stem for path in room.glob("*.py") if path.name != "__init__.py")
-    assert line and re.findall(r"`(\w+)`", line[1]) == modules
+    assert line, f"docs/architecture.md has no line for {name}/"
+    assert re.findall(r"`(\w+)`", line[1]) == modules
 
 
 def test_any_is_rare():
