@@ -7,8 +7,12 @@ those very weights: a merged or a published model gets its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from fnmatch import fnmatch
 from pathlib import Path
+
+from .decode import JsonObject, convert, load_json
+from .errors import first_five
 
 CONFIG_FILES = ("config.json", "generation_config.json")
 PROCESSOR_FILES = (
@@ -27,6 +31,33 @@ PROCESSOR_FILES = (
     "preprocessor_config.json",
     "processor_config.json",
 )
+
+
+@dataclass(frozen=True)
+class _Config:
+    """What the kit itself reads of a model's config.json, and of which type it must be."""
+
+    model_type: str | None = None
+    architectures: list[str] | None = None
+    architecture: str | None = None
+    id2label: dict[str, str | int | float] | None = None
+
+
+def read_model_config(path: Path) -> JsonObject:
+    """A model's config.json, with what names its kind and its classes checked; the rest is its library's."""
+    values = load_json(path, "a model's config")
+    if not isinstance(values, dict):
+        raise ValueError(
+            f"{path} holds {type(values).__name__}, expected a JSON object, as save_pretrained writes it."
+        )
+    known = {entry.name: values[entry.name] for entry in fields(_Config) if entry.name in values}
+    names = convert(known, _Config, str(path)).id2label
+    if names is not None and {*names} != {str(index) for index in range(len(names))}:
+        raise ValueError(
+            f"{path}: id2label has the keys {first_five(names)}, expected every class index from 0 to "
+            f"{len(names) - 1} once."
+        )
+    return values
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:

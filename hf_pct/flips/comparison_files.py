@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..core.decode import convert, load_json, read_text
-from ..core.errors import first_five
 from ..core.files import check_can_write, keep_inputs, write_text, write_together
+from ..core.model_folder import read_model_config
 from .report import FlipReport
 from .report_files import rows_file
 from .tables.predictions import Predictions
@@ -39,14 +39,8 @@ def read_label_names(path: str) -> list[str]:
         return lines
     names = load_json(path, what)
     if isinstance(names, dict) and "id2label" in names:
-        by_index = convert(names["id2label"], dict[str, str], f"{path}: id2label")
-        wanted = [str(index) for index in range(len(by_index))]
-        if {*by_index} != {*wanted}:
-            raise ValueError(
-                f"{path}: id2label has the keys {first_five(by_index)}, expected every class index from 0 to "
-                f"{len(wanted) - 1} once."
-            )
-        return [by_index[index] for index in wanted]
+        by_index = read_model_config(Path(path))["id2label"] or {}
+        return [str(by_index[str(index)]) for index in range(len(by_index))]
     if not isinstance(names, list):
         raise ValueError(
             f"{path} holds {type(names).__name__}, expected a list of class names or a config with id2label."

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...core.decode import JsonObject, convert, load_json
+from ...core.decode import JsonObject, load_json
 from ...core.labels import LabelAlignment
-from ...core.model_folder import side_files
+from ...core.model_folder import read_model_config, side_files
 from ...core.weight_files import Entry, WeightFile, open_weights
 from ...models.heads import head_entries, match_labels
 
@@ -29,7 +29,7 @@ class Checkpoint:
     @property
     def label_names(self) -> list[str] | None:
         names = self.config.get("id2label") or {}
-        return [names[key] for key in sorted(names, key=int)] or None
+        return [str(names[key]) for key in sorted(names, key=int)] or None
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -49,9 +49,9 @@ def open_checkpoint(folder: str | Path) -> tuple[Checkpoint | None, list[str]]:
     config: JsonObject = {}
     if (folder / "config.json").is_file():
         try:
-            config = convert(load_json(folder / "config.json", "a config"), JsonObject, "config.json")
+            config = read_model_config(folder / "config.json")
         except ValueError as error:
-            problems.append(f"{folder}/config.json: not JSON ({error})")
+            problems.append(str(error))
     weights, weight_problems = open_weights(folder)
     problems += weight_problems
     if weights is None:
@@ -93,6 +93,9 @@ def compare_tokenizers(old: Path, new: Path) -> list[str]:
         if a.read_bytes() == b.read_bytes():
             return []
         one, two = (load_json(path, "a tokenizer") for path in (a, b))
+        odd = [path for path, parts in ((a, one), (b, two)) if not isinstance(parts, dict)]
+        if odd:
+            return [f"{path} is not a tokenizer, expected a JSON object as save_pretrained writes it" for path in odd]
         differ = [part for part in TOKENIZER_PARTS if one.get(part) != two.get(part)]
         return [f"{old} and {new}: the tokenizers differ in {', '.join(differ)}"] if differ else []
     return [

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -19,6 +18,7 @@ from transformers.utils import cached_file
 
 from ...core.decode import JsonObject
 from ...core.errors import first_five
+from ...core.model_folder import read_model_config
 from ...core.weight_files import INDEX, check_folder_weights, read_index, refuse_weights
 from ..revisions import commit_in_cache
 from .kinds import architecture_of, kind_of
@@ -36,12 +36,16 @@ _AUTO: dict[str, Any] = {
 
 def load_config(name: str, revision: str | None = None) -> PretrainedConfig:
     """A model's config from a folder or the Hub; no code from a repository is run."""
+    if (Path(name) / "config.json").is_file():
+        read_model_config(Path(name) / "config.json")
     try:
         return AutoConfig.from_pretrained(name, revision=revision)
-    except (OSError, ValueError) as error:
+    except ImportError:
+        raise
+    except Exception as error:  # whatever a library says about a file that is not its own work
         raise ValueError(
             f"{name} is not a folder with a model in it, and not a model on the Hub that can be reached "
-            f"({str(error).splitlines()[0]}) Expected a folder with config.json and model.safetensors, or a Hub id."
+            f"({_first_line(error)}) Expected a folder with config.json and model.safetensors, or a Hub id."
         ) from error
 
 
@@ -69,15 +73,22 @@ def load_weights(
         options["config"] = config
     try:
         module, loading = _AUTO[kind_of(config)].from_pretrained(name, output_loading_info=True, **options)
-    except (OSError, ValueError, SafetensorError) as error:
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # RuntimeError and TypeError among them, where the config asks for what cannot be
         raise ValueError(
-            f"The weights of {name} cannot be loaded from safetensors: {str(error).splitlines()[0]} Expected a "
-            "complete model.safetensors; pickled weights are refused because loading them can run any code."
+            f"The weights of {name} cannot be loaded from safetensors: {_first_line(error)} Expected a complete "
+            "model.safetensors that fits its config.json; pickled weights are refused because loading them can run "
+            "any code."
         ) from error
     other_size = {entry[0] for entry in loading["mismatched_keys"]}
     if other_size and label_names is None:
         refuse_missing(name, config, other_size)
     return module, revision, {*loading["missing_keys"], *other_size}
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0]
 
 
 def refuse_missing(name: str, config: PretrainedConfig, missing: Collection[str]) -> None:
