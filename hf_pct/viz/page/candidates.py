@@ -32,9 +32,12 @@ def render_candidates(report: CandidatesReport, *, gate: GateResult | None = Non
     return _page(
         title=f"Candidates for {report.old_name}",
         heading=report.old_name if texts else public_value(report.old_name),
+        count=f"{len(names)} candidates" if len(names) > 1 else names[0],
         sentence=report.sentence() if texts else public_value(report.sentence()),
         remarks=remarks if texts else public_value(remarks),
-        gate=None if gate is None else {"passed": gate.passed, "rules": gate_rules(gate), "said": gate.headline()},
+        gate=None
+        if gate is None
+        else {"passed": gate.passed, "rules": gate_rules(gate), "said": gate.headline().partition(": ")[2]},
         figure=_report_scatter(report, shown),
         legend="Up and left is better. The line joins the candidates that no other beats in both; the dashed line is "
         f"the old model. Bars: what holds for all candidates together with {report.confidence:.0%} confidence.",
@@ -46,6 +49,11 @@ def render_candidates(report: CandidatesReport, *, gate: GateResult | None = Non
         data=safe_json({**data, **_NO_ROWS} if texts else {"report": {}, "file": "", "list": None, **_NO_ROWS}),
         download=texts,
     )
+
+
+def _said(gate: GateResult) -> str:
+    """The verdict without its first word, which the page shows as a mark."""
+    return gate.headline().partition(": ")[2]
 
 
 def _report_scatter(report: CandidatesReport, shown: dict[str, str]) -> str:
@@ -89,7 +97,7 @@ def candidates_svg(choice: Choice, shipped: Point | None) -> str:
     contract = choice.contract
     limited = contract.accuracy_matters and contract.target_accuracy is None
     axes = Axes(
-        "NFR, % (expected, with 90 % range)", "accuracy against the yardstick, points", "+.2f",
+        "NFR, % (expected, with 90 % range)", "accuracy against the yardstick, points", "+",
         -contract.allowed_loss if limited else None, "contract",
     )  # fmt: skip
     front = [(point.expected_nfr, -point.expected_loss) for point in pareto_front(points)]
@@ -120,6 +128,7 @@ def candidates_page(choice: Choice, shipped: Point | None, sentence: str) -> str
     return _page(
         title="Update: candidates",
         heading="Candidates of the update",
+        count="",
         sentence=sentence,
         remarks=[],
         gate=None,

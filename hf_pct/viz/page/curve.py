@@ -69,7 +69,7 @@ def _panel(curve: MergeCurve, name: str, title: str, top: int) -> Panel:
     low, high = curve.column(f"{name}_low"), curve.column(f"{name}_high")
     ensemble = curve.column(f"ensemble_{name}")
     drawn = [*values, *(ensemble or []), *(low or []), *(high or [])]
-    floor, ceiling, step = _scale(min(drawn), max(drawn))
+    floor, ceiling, step = whole_steps(min(drawn), max(drawn))
 
     def y(value: float) -> float:
         return round(top + PANEL * (ceiling - value) / (ceiling - floor), 1)
@@ -84,7 +84,7 @@ def _panel(curve: MergeCurve, name: str, title: str, top: int) -> Panel:
         back = " ".join(f"{x},{y(value)}" for x, value in zip(reversed(xs), reversed(high), strict=True))
         band = f"{path(low)} {back}"
     count = round((ceiling - floor) / step)
-    ticks = [(y(floor + i * step), f"{100 * (floor + i * step):.{_digits(step)}f}") for i in range(count + 1)]
+    ticks = [(y(floor + i * step), f"{100 * (floor + i * step):.{digits_of(step)}f}") for i in range(count + 1)]
     points = [(x, y(value)) for x, value in zip(xs, values, strict=True)]
     return Panel(title, name, top, path(values), path(ensemble), band, ticks, points)
 
@@ -93,7 +93,7 @@ def _x(alpha: float) -> float:
     return round(LEFT + (WIDTH - LEFT - _RIGHT) * alpha, 1)
 
 
-def _scale(low: float, high: float) -> tuple[float, float, float]:
+def whole_steps(low: float, high: float) -> tuple[float, float, float]:
     """A range of whole steps around the values, with at most six of them; fractions in, fractions out."""
     span = max(high - low, 2e-3)  # less than 0.2 points is a flat line, not a mountain
     step = next(base * 10.0**power for power in range(-6, 1) for base in (1, 2, 5) if 5 * base * 10.0**power >= span)
@@ -101,7 +101,7 @@ def _scale(low: float, high: float) -> tuple[float, float, float]:
     return floor * step, max(ceiling, floor + 1) * step, step
 
 
-def _digits(step: float) -> int:
+def digits_of(step: float) -> int:
     return max(0, -math.floor(math.log10(100 * step) + 1e-9))
 
 

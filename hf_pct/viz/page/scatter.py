@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from .curve import digits_of, whole_steps
+
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 64, 20, 20, 48
 COLOURS = ("#2f86c1", "#c8641b", "#6a9a1f", "#9068e0", "#d0446c", "#7a8798")
 _LIMIT = "#d34a4a"
@@ -31,11 +33,11 @@ class Mark:
 
 @dataclass(frozen=True)
 class Axes:
-    """What the axes are called, and how a number on the vertical one is written."""
+    """What the axes are called, and whether numbers on the vertical one have their sign ("+")."""
 
     x: str
     y: str
-    y_format: str = ".1f"
+    y_sign: str = ""
     limit: float | None = None
     limit_name: str = ""
 
@@ -67,11 +69,15 @@ class _Scale:
     """From rates to pixels; right is more flips, up is more accurate."""
 
     def __init__(self, marks: Sequence[Mark], limit: float | None) -> None:
-        self.most = max([mark.x_range[1] for mark in marks] + [0.001]) * 1.05
+        _, self.most, self.x_step = whole_steps(0.0, max(mark.x_range[1] for mark in marks))
         heights = [value for mark in marks for value in (*mark.y_range, mark.y)]
         heights += [] if limit is None else [limit]
-        room = max(0.001, 0.04 * (max(heights) - min(heights)))
-        self.low, self.high = min(heights) - room, max(heights) + room
+        self.low, self.high, self.y_step = whole_steps(min(heights), max(heights))
+
+    def ticks(self) -> tuple[list[float], list[float]]:
+        """Whole steps along both axes."""
+        across, up = round(self.most / self.x_step), round((self.high - self.low) / self.y_step)
+        return [self.x_step * i for i in range(across + 1)], [self.low + self.y_step * i for i in range(up + 1)]
 
     def x(self, nfr: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * nfr / self.most
@@ -82,13 +88,14 @@ class _Scale:
 
 def _frame(scale: _Scale, axes: Axes) -> list[str]:
     parts = [f'<path d="M{LEFT} {TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}" fill="none" stroke="#8b97a5"/>']
-    for step in range(6):
-        nfr, height = scale.most * step / 5, scale.low + (scale.high - scale.low) * step / 5
-        parts.append(
-            f'<text x="{scale.x(nfr):.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{100 * nfr:.2f}</text>'
-            f'<text x="{LEFT - 6}" y="{scale.y(height) + 4:.1f}" text-anchor="end">'
-            f"{100 * height:{axes.y_format}}</text>"
-        )
+    across, up = scale.ticks()
+    for nfr in across:
+        text = f"{100 * nfr:.{digits_of(scale.x_step)}f}"
+        parts.append(f'<text x="{scale.x(nfr):.1f}" y="{HEIGHT - BOTTOM + 17}" text-anchor="middle">{text}</text>')
+    for height in up:
+        text, y = f"{100 * height:{axes.y_sign}.{digits_of(scale.y_step)}f}", scale.y(height)
+        parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#8b97a5" opacity=".25"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
     return [
         *parts,
         f'<text x="{(WIDTH + LEFT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{escape(axes.x)}</text>',

@@ -34,6 +34,7 @@ function setUpSorting(table) {
     const value = (row) => row.cells[column].dataset.v;
     const compare = numbers ? (a, b) => Number(value(a)) - Number(value(b)) : (a, b) => words.compare(value(a), value(b));
     body.append(...[...body.rows].sort((a, b) => (up ? compare(a, b) : -compare(a, b))));
+    fitToRows(table.closest(".scroll"));
   }));
 }
 
@@ -64,6 +65,25 @@ function setUpCurve(figure) {
   figure.addEventListener("focus", () => show(at));
 }
 
+/** A table that scrolls ends between two rows, because half a row cannot be read, and says how many come below. */
+function fitToRows(box) {
+  const body = box.querySelector("tbody");
+  if (!body) return;
+  box.style.maxHeight = "";
+  if (box.nextElementSibling?.classList.contains("more")) box.nextElementSibling.remove();
+  if (box.scrollHeight <= box.clientHeight) return;
+  box.style.scrollPaddingTop = `${box.querySelector("thead").getBoundingClientRect().height}px`; // rows stop below it
+  const inside = box.getBoundingClientRect().top + box.clientTop - box.scrollTop;
+  const bottoms = [...body.rows].map((row) => row.getBoundingClientRect().bottom - inside);
+  const whole = bottoms.filter((bottom) => bottom <= box.clientHeight);
+  if (!whole.length) return;
+  box.style.maxHeight = `${whole.at(-1) + box.offsetHeight - box.clientHeight}px`;
+  const more = document.createElement("p");
+  more.className = "more quiet";
+  more.textContent = `${(bottoms.length - whole.length).toLocaleString("en")} more below: scroll in the table.`;
+  if (bottoms.length > whole.length) box.after(more);
+}
+
 function download() {
   const listed = data.list === null ? {} : { [data.list ?? "flips"]: rows.plain() }; // null: a report without rows
   const text = JSON.stringify({ ...data.report, ...listed }, null, 1) + "\n";
@@ -77,6 +97,10 @@ function download() {
 for (const button of document.querySelectorAll(".tools button")) button.hidden = false;
 setUpTheme();
 document.querySelectorAll("table.sortable").forEach(setUpSorting);
+const fit = () => document.querySelectorAll(".scroll").forEach(fitToRows);
+window.addEventListener("resize", fit);
+document.addEventListener("toggle", fit, true); // a table that was folded has no height before
+fit();
 const figure = document.getElementById("alpha");
 if (figure) setUpCurve(figure);
 document.getElementById("download")?.addEventListener("click", download);
