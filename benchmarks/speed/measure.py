@@ -1,7 +1,7 @@
 """The measuring room against bare NumPy, scikit-learn and pyarrow: `make bench-measure`.
 
 Bars: `count_flips` on ten million rows takes at most twice the three NumPy comparisons that it cannot avoid, is at
-    least five times faster than two scikit-learn confusion matrices, and needs at most three bytes a row; `hf-pct
+    least five times faster than two scikit-learn confusion matrices, and needs at most three bytes per row; `hf-pct
     compare` on two files of a million rows takes at most three times as long as reading them with pyarrow, and never
     loads torch. Exits with 1 when a bar is missed.
 """
@@ -54,7 +54,7 @@ def bench_counts(rows: int, rounds: int) -> list[tuple[str, str, str, str]]:
         (what, "time over three NumPy comparisons", f"{against_numpy} of 2.00x", verdict(against_numpy.median, 2)),
         (what, "two scikit-learn confusion matrices over it", f"{against_sklearn}, at least 5.00x",
          verdict(against_sklearn.median, 5, at_least=True)),
-        (what, "extra memory", f"{bytes_a_row:.3f} bytes a row of 3", verdict(bytes_a_row, 3)),
+        (what, "extra memory", f"{bytes_a_row:.3f} bytes per row of 3", verdict(bytes_a_row, 3)),
     ]  # fmt: skip
 
 

@@ -4,7 +4,7 @@
     python -m benchmarks.speed.scaling processes      # one process against two, in turns; minutes
 
 memory     weights, gradients, optimizer, references and anchors in float32, without activations and without sharding.
-processes  rows a second of a training step (DDP over gloo, the batch of a process unchanged) and the time for the
+processes  rows per second of a training step (DDP over gloo, the batch of a process unchanged) and the time for the
            members of an ELODI run (each process its own), with one process and with two; efficiency is the speed-up
            over 2. Two processes on two hyperthreads of one core cannot reach 1.
 """
@@ -97,7 +97,7 @@ def worker(kind: str, folder: Path, steps: int, batch: int) -> None:
         trainer.source.release()
         result = trainer.train()
         rate = steps * batch * processes / result.metrics["train_runtime"]
-    else:  # as many rows a step whatever the number of processes, so that members come out the same
+    else:  # as many rows per step whatever the number of processes, so that members come out the same
         own = {"gradient_accumulation_steps": 2 // processes, "spread_members": True, "num_members": 4}
         args = ELODIArguments(**{**settings(str(folder), batch // 2, steps), **own})
         trainer = ELODITrainer(model_init=classifier, args=args, **shared)
@@ -140,7 +140,7 @@ def processes_table(rounds: int, steps: int, batch: int) -> list[str]:
         "| work | one process | two processes | speed-up | efficiency | lowest to highest |",
         "|---|---|---|---|---|---|",
     ]
-    titles = {"step": ("focal distillation, cached: rows a second", 1), "members": ("4 ELODI members: seconds", -1)}
+    titles = {"step": ("focal distillation, cached: rows per second", 1), "members": ("4 ELODI members: seconds", -1)}
     for kind, (title, power) in titles.items():
         measured: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(rounds):

@@ -229,7 +229,7 @@ def memory(batch: int, few: int = 2, many: int = 6) -> int:
         line = next(line for line in printed.splitlines() if line.startswith("PEAK"))
         peaks[members], size = (float(word) for word in line.split()[1:])
     added = (peaks[many] - peaks[few]) / (many - few)
-    print(f"{few} live members peak at {peaks[few]:.0f} MB, {many} at {peaks[many]:.0f} MB: {added:.1f} MB a member")
+    print(f"{few} live members peak at {peaks[few]:.0f} MB, {many} at {peaks[many]:.0f} MB: {added:.1f} MB per member")
     print(f"a member's weights are {size:.1f} MB: {added / size:.2f} times them (at most 1.10)")
     return int(added > 1.10 * size)
 

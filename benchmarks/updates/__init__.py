@@ -1,1 +1,1 @@
-"""What `hf-pct update` comes to on real updates, at several budgets, against plain training and the oracle."""
+"""What `hf-pct update` gives on real updates, at several budgets, against plain training and the oracle."""

@@ -111,7 +111,7 @@ def parse_yaml(text: str, source: str) -> object:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only; 1e-3 is a number, as YAML 1.2 has it."""
+    """Plain values only; 1e-3 is a number, as in YAML 1.2."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         seen: set[Hashable] = set()

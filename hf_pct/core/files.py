@@ -226,7 +226,7 @@ def reserve(path: Path, size: int) -> None:
 
 
 def current_umask() -> int:
-    """The rights that new files are made without; the system tells it only while setting it."""
+    """The rights that new files are made without; the system reports it only while setting it."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -24,7 +24,7 @@ _PICKLED_STATES = ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth"
 
 
 def last_complete_checkpoint(folder: str | Path) -> str | None:
-    """The newest complete checkpoint of a run; a warning names those that are not. None: the run starts anew."""
+    """The newest complete checkpoint of a run, or None; a warning names those that are not complete."""
     home = Path(folder)
     numbered = [(int(match[1]), path) for path in home.glob("checkpoint-*") if (match := _NAME.fullmatch(path.name))]
     for _, path in sorted(numbered, reverse=True):
@@ -34,7 +34,7 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
             return str(path)
         logger.warning("%s is not complete and is passed over: %s.", path, "; ".join(problems))
     if numbered:
-        logger.warning("No checkpoint in %s is complete: the run starts anew.", home)
+        logger.warning("No checkpoint in %s is complete: the run starts from the beginning.", home)
     return None
 
 

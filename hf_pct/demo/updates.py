@@ -1,4 +1,4 @@
-"""The two updates that the demo tells: a voice assistant's intents and handwritten digits."""
+"""The two updates that the demo shows: a voice assistant's intents and handwritten digits."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def read_label_names(path: str) -> list[str]:
 
 
 def check_output_dir(folder: Path, overwrite: bool, inputs: Sequence[str | None] = ()) -> None:
-    """Say before the work, not after it, that something is in the way, or that an input would be written over.
+    """Report before the work, not after it, that something is in the way, or that an input would be written over.
 
     `inputs` are what is compared, the old side first: a table may lie where its own copy would go.
     """

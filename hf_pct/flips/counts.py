@@ -130,7 +130,7 @@ class FlipCounts:
 
     @property
     def all_flips(self) -> float:
-        """Flips plus the rows that are wrong in another way than before; with one label a row this is the churn."""
+        """Flips plus the rows that are wrong in another way than before; with one label per row this is the churn."""
         return self._share(self.negative_flips + self.positive_flips + self.both_wrong_different)
 
     @property

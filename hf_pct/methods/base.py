@@ -33,7 +33,7 @@ IGNORED = -100
 
 @dataclass(frozen=True)
 class Needs:
-    """What must be at hand for a method to run.
+    """What must be available for a method to run.
 
     Args:
         references: models whose logits come with every batch, by name; `old` is the model in service.

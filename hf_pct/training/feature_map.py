@@ -69,7 +69,7 @@ class LearntFeatureMaps:
         if not path.is_file():
             raise ValueError(
                 f"{resume_from_checkpoint} has no {FEATURE_MAP}, and this run learns a map of features. Resume from a "
-                "checkpoint of a run with the same feature_map, or start anew."
+                "checkpoint of a run with the same feature_map, or start again."
             )
         stored = load_file(path)
         with torch.no_grad():

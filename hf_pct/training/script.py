@@ -107,7 +107,7 @@ def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) 
 
 
 def run_script(main: Callable[[], None]) -> None:
-    """Run a script. What a person can mend ends it with one message and not with a traceback.
+    """Run a script. An error that a user can fix ends it with one message instead of a traceback.
 
     The exit code is 2, or 3 when two models cannot be compared; `HF_PCT_DEBUG=1` shows where an error comes from.
     """

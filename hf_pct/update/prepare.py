@@ -57,7 +57,7 @@ class Request:
 
 @dataclass(frozen=True)
 class _Models:
-    """The old model, its tables where it is not at hand, and the base model."""
+    """The old model, its tables where it is not available, and the base model."""
 
     folder: str
     old: LoadedModel

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Update:
-    """What an update came to. `kept` is False when nothing keeps the contract; the plain model is written then."""
+    """The result of an update. `kept` is False when nothing keeps the contract; the plain model is written then."""
 
     plan: Plan
     candidates: tuple[Measured, ...] = ()
@@ -100,7 +100,7 @@ def update(
         budget: how many plain trainings the search may cost, at least 1.
         test_dataset: rows for the flip report; the development rows by default.
         base_model: what a model trained anew starts from; another architecture makes this an update of architecture.
-        old_predictions: tables of the old model's answers, by the ids of rows, where the model itself is not at hand.
+        old_predictions: tables of the old model's answers, by the ids of rows, where the model itself is missing.
             They must cover development and test rows; with logits of the training rows, these are distilled.
         start: `old`, `anew`, or `auto`: from the old model where that is possible.
         methods: narrows the plan: plain, fd-lm, soup, anew, fusion, or any method with members or with strengths.

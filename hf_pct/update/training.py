@@ -56,7 +56,7 @@ class PreparedRows(list[JsonObject]):
 
 @dataclass(frozen=True)
 class Workshop:
-    """What every training of an update shares. With `tables` only answers of the old model are at hand, and `old` is
+    """What every training of an update shares. With `tables` only answers of the old model are available, and `old` is
     the base model, for how rows are read."""
 
     old_folder: str

@@ -48,7 +48,7 @@ def test_without_a_complete_one_the_run_starts_anew_and_says_so(tmp_path, caplog
     assert caplog.text == ""
     (tmp_path / "checkpoint-5").mkdir()
     assert last_complete_checkpoint(tmp_path) is None
-    assert "the run starts anew" in caplog.text
+    assert "the run starts from the beginning" in caplog.text
 
 
 def test_adapters_and_sharded_training_are_complete_in_their_own_way(tmp_path):

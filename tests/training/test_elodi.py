@@ -203,7 +203,7 @@ def test_a_half_written_checkpoint_of_a_member_is_passed_over(tmp_path, caplog, 
     again = elodi(folder, **settings)
     again.train()
     assert f"{half} is not complete and is passed over" in caplog.text
-    assert ("the run starts anew" in caplog.text) == (not another)
+    assert ("the run starts from the beginning" in caplog.text) == (not another)
     assert distance(member_weights(folder, 0), member_weights(tmp_path / "whole", 0)) == 0
     assert distance(again.model, whole.model) == 0
 

@@ -11,7 +11,7 @@ TABLES = ("old_scores.parquet", "new_scores.parquet")
 
 
 def check_score_output(folder: Path, overwrite: bool) -> None:
-    """Say before the work, not after it, that something is in the way."""
+    """Report before the work, not after it, that something is in the way."""
     for name in (REPORT_JSON, REPORT_MARKDOWN, *TABLES):
         check_can_write(folder / name, overwrite)
 

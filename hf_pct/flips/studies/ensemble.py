@@ -33,7 +33,7 @@ def mean_predictions(
 
     Args:
         members: tables with logits on the same rows, of models with the same set of classes in any order.
-        temperatures: one a member, as `fit_temperature` finds them: members that are surer than they should be then
+        temperatures: one per member, as `fit_temperature` finds them: members that are surer than they should be then
             do not outvote the others. By default 1 for all, the plain mean of the papers.
         name: what the ensemble is called in reports; by default the mean of its members' names.
 
@@ -141,8 +141,8 @@ def _apart_from_right(predictions: Predictions) -> np.ndarray:
     if len(masked):
         ids = predictions.ids.take(pa.array(masked[:6])).to_pylist()
         raise ValueError(
-            f"{len(masked)} of {len(right)} rows have a label whose logit is -inf, which no temperature mends: ids "
-            f"{first_five(ids)}. Leave those rows out."
+            f"{len(masked)} of {len(right)} rows have a label whose logit is -inf, which no temperature can change: "
+            f"ids {first_five(ids)}. Leave those rows out."
         )
     return logits - of_label[:, None]
 

@@ -1,6 +1,6 @@
 """The papers' figures as numbers, from two models' logits on the same rows.
 
-A report keeps them as a few hundred quantiles instead of one number a row, so that every figure can be drawn from the
+A report keeps them as a few hundred quantiles instead of one number per row, so every figure can be drawn from the
 saved report alone, however many rows were compared.
 """
 

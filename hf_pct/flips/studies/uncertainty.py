@@ -23,7 +23,7 @@ KINDS = {
 
 
 def ensemble_uncertainty(members: Sequence[Predictions], kind: str = "entropy") -> np.ndarray:
-    """One number a row in nats, in the first member's order of rows.
+    """One number per row in nats, in the first member's order of rows.
 
     Args:
         members: tables with logits on the same rows, of models with the same set of classes.

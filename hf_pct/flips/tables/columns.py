@@ -54,7 +54,7 @@ def check_same_length(columns: dict[str, np.ndarray]) -> int:
 
 
 def weight_column(values: object, length: int) -> np.ndarray:
-    """Sample weights as float64: one a row, finite, not negative, not all zero."""
+    """Sample weights as float64: one per row, finite, not negative, not all zero."""
     array = _to_numpy(values, "sample_weight")
     try:
         if array.dtype.kind in "mM":

@@ -94,7 +94,7 @@ def logits_array(logits: object, rows: int, label_names: Sequence[str] | None) -
     else:
         tensor = logits.detach().cpu() if hasattr(logits, "detach") else logits
         matrix = np.asarray(tensor, dtype=np.float32)
-    width = "one column a class" if label_names is None else f"{len(label_names)} columns, one a label name"
+    width = "one column per class" if label_names is None else f"{len(label_names)} columns, one per label name"
     if matrix.ndim != 2 or len(matrix) != rows or (label_names is not None and matrix.shape[1] != len(label_names)):
         raise ValueError(f"The logits have shape {matrix.shape}, expected {rows} rows and {width}.")
     bad = np.isnan(matrix) | np.isposinf(matrix)

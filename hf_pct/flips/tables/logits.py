@@ -122,7 +122,7 @@ def file_logits(file: pq.ParquetFile, path: Path, label_names: Sequence[str] | N
     if label_names is not None and width != len(label_names):
         raise ValueError(
             f"The logits have shape ({file.metadata.num_rows}, {width}), expected {file.metadata.num_rows} rows and "
-            f"{len(label_names)} columns, one a label name."
+            f"{len(label_names)} columns, one per label name."
         )
     return FileLogits(path, file.metadata.num_rows, width, None if label_names is None else tuple(label_names))
 

@@ -81,7 +81,7 @@ class Predictions:
             ids: one id a row, text or integers; rows of two models are joined by it.
             labels: the right answers, as class names, or as indices into `label_names`.
             predictions: the model's answers, likewise; the argmax of `logits` when left out.
-            logits: the model's outputs, one row a sample, one column a class in the order of `label_names`.
+            logits: the model's outputs, one row per sample, one column per class in the order of `label_names`.
             label_names: the model's classes. When they are not known, the classes that occur are taken.
             columns: further columns by name, one entry a row.
             provenance: where this comes from.

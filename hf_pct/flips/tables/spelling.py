@@ -154,8 +154,8 @@ def _say_names(option: str) -> str:
 
 
 def _own_names(option: str) -> str:
-    mend = "Correct the file, or predict on the data with these labels"
-    return f"{mend}; if the model has both as classes, pass its own with label_names ({option} FILE)."
+    advice = "Correct the file, or predict on the data with these labels"
+    return f"{advice}; if the model has both as classes, pass its own with label_names ({option} FILE)."
 
 
 def _difference(one: str, other: str) -> str:

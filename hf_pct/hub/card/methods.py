@@ -14,7 +14,7 @@ _ADAPTERS = "The adapter adds the weighted mean of what the old and the new LoRA
 
 @dataclass(frozen=True)
 class Method:
-    """How the new model came to be. `tag` is empty where nothing is recorded."""
+    """How the new model was made. `tag` is empty where nothing is recorded."""
 
     tag: str = ""
     sentence: str = ""

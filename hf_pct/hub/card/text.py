@@ -74,7 +74,7 @@ def make_card(
 
 
 def verify_command(report: FlipReport, repo_id: str) -> str:
-    """The one command that checks the numbers again; data that is not on the Hub must be at hand."""
+    """The one command that checks the numbers again; data that is not on the Hub must be there as a file."""
     parts = ["hf-pct", "verify", repo_id]
     if not hub_id(report.new.dataset):
         parts += ["--dataset", _word(report.new.dataset, "DATA")]

@@ -90,7 +90,7 @@ def _improve(
     shared: set[str],
     numbering: Numbering,
 ) -> bool:
-    """Give one group its best numbering; tells whether the fit got better by more than rounding."""
+    """Give one group its best numbering; returns whether the fit got better by more than rounding."""
     others = {name: value for name, value in numbering.items() if name not in (group.name, f"{group.name} values")}
     fit = _fit(groups, group.places, old, new, shared, others)
     names = [group.name]

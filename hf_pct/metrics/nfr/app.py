@@ -14,7 +14,7 @@ EXAMPLE = ("cat\ncat\ndog\ndog\nbird", "cat\ncat\ndog\ncat\ncat", "cat\ndog\ndog
 
 
 def flips_from_text(references: str, old_predictions: str, new_predictions: str) -> dict:
-    """The metric on three texts with one label a line."""
+    """The metric on three texts with one label per line."""
     return _compute(*(_lines(text) for text in (references, old_predictions, new_predictions)))
 
 
@@ -32,7 +32,7 @@ def flips_from_csv(text: str) -> dict:
 
 
 def _lines(text: str) -> list[str]:
-    """One label a line; blank lines at the end are not rows."""
+    """One label per line; blank lines at the end are not rows."""
     return [line.strip() for line in text.rstrip().splitlines()]
 
 
@@ -66,7 +66,7 @@ def build_page():
         inputs=[*boxes, upload],
         outputs=gr.JSON(label="Flips"),
         title="Negative flip rate",
-        description="What does the new model get wrong that the old one got right? One label a line, in one order.",
+        description="What does the new model get wrong that the old one got right? One label per line, in one order.",
     )
 
 

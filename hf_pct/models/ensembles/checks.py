@@ -40,7 +40,7 @@ def count_problems(count: int, temperatures: Sequence[float] | None) -> list[str
 
 
 def read_members(members: Sequence[object], processor: Processor) -> list[Member]:
-    """Load what is given by name; an error tells of every member that cannot be loaded."""
+    """Load what is given by name; an error names every member that cannot be loaded."""
     loaded, problems = [], []
     for number, source in enumerate(members):
         try:

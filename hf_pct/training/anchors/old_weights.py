@@ -75,7 +75,7 @@ def fisher_of_old(
 ) -> dict[str, Tensor]:
     """The old model's diagonal Fisher on the training set, for the tensors named, scaled to a mean of 1.
 
-    Each sample by itself, with the old model's own answer as its label, as the BCWI paper has it.
+    Each sample by itself, with the old model's own answer as its label, as in the BCWI paper.
     """
     dataset, args = context.train_dataset(), context.settings
     count = min(samples or len(dataset), len(dataset))

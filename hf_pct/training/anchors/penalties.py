@@ -92,7 +92,7 @@ class Anchors:
         self._value: Tensor | None = None
 
     def remember(self, context: Context, reference: Any) -> None:
-        """Take the old weights, and their Fisher where it is needed, while the old model is at hand."""
+        """Take the old weights, and their Fisher where it is needed, while the old model is loaded."""
         self.old = OldWeights.of(reference, context.model())
         if any(method.needs.fisher for method in self.methods):
             samples = next(getattr(method, "fisher_samples", None) for method in self.methods if method.needs.fisher)

@@ -114,7 +114,7 @@ class Members:
             )
 
     def recipe(self) -> JsonObject:
-        """Everything that decides how a member comes out, as JSON has it."""
+        """Everything that decides how a member is trained, as JSON."""
         args, model, values = self.args, self.trainer.model, self.settings(0)
         settings = {name: values[name] for name in _RECIPE} | {
             "seed": args.seed,

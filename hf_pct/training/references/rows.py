@@ -105,7 +105,7 @@ class ReferenceCollator:
     """The trainer's collator, kept from seeing what it does not know: reference logits and raw columns.
 
     Raw columns become `reference_inputs` through the encoders of the references that have their own processor, for
-    those whose logits do not come along. With `share_raw` the trainer's collator sees them too: it may well be the one
+    those whose logits do not come along. With `share_raw` the trainer's collator sees them too: it may be the one
     that tokenizes.
     """
 

@@ -1,4 +1,4 @@
-"""Answers of an old model that is not at hand itself: tables of predictions, looked up by the ids of rows."""
+"""Answers of an old model that is not available itself: tables of predictions, looked up by the ids of rows."""
 
 from __future__ import annotations
 

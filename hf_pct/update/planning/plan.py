@@ -104,7 +104,7 @@ def check_request(budget: float, start: str, methods: Sequence[str] | None, case
 def _start_problems(start: str, methods: Sequence[str] | None, case: Case) -> list[str]:
     problems = []
     if start == "old" and case.predictions_only:
-        problems.append("start is 'old', but only predictions of the old model are at hand: leave start out")
+        problems.append("start is 'old', but only predictions of the old model are available: leave start out")
     elif start == "old" and not case.same_architecture:
         problems.append(
             "start is 'old', but the base model has another architecture or tokenizer than the old model: its weights "

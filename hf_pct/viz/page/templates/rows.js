@@ -2,7 +2,7 @@
 const CORE = ["id", "kind", "label", "old_answer", "new_answer", "old_confidence", "new_confidence"];
 const USUAL_TEXTS = ["text", "sentence", "utterance", "question", "content", "premise"];
 
-/** A value as Python's str() has it, because slices are named that way. */
+/** A value as Python's str() writes it, because slices are named that way. */
 function named(value) {
   if (value === null || value === undefined) return "(none)";
   if (typeof value === "boolean") return value ? "True" : "False";
