@@ -1,4 +1,4 @@
-"""`--config`: a YAML file with the same keys as a command's options. Options on the command line go over it."""
+"""`--config`: a YAML file with the same keys as a command's options. Options on the command line override it."""
 
 import argparse
 import difflib

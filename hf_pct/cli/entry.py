@@ -1,7 +1,7 @@
 """Parsing the command line, running one command, and what its end means.
 
 Exit codes: 0 done or passed; 1 regressed (for `verify`: differs) and nothing else; 2 wrong use; 3 not comparable;
-70 an error that nobody foresaw, which is a bug; 130 stopped by the user.
+70 an unexpected error, which is a bug; 130 stopped by the user.
 """
 
 import argparse

@@ -1,1 +1,1 @@
-"""What every room stands on: labels, files, hashes, errors, lazy names. Standard library, NumPy and xxhash only."""
+"""What every room uses: labels, files, hashes, errors, lazy names. Standard library, NumPy and xxhash only."""

@@ -1,8 +1,8 @@
-"""Every file that a person can hand us is read here: bounded in size, without doubled keys, and as a declared type.
+"""Every file that a user can pass is read here: bounded in size, without doubled keys, and as a declared type.
 
 `read_json(path, Kind, what)` gives an object of the dataclass (or other type) `Kind`, or raises a `ValueError` that
-names the file, the place in it, what stands there and what was expected. Nothing is guessed: text is no number, a
-number is no flag, NaN and infinity are no numbers. `what` says in words what the file should be.
+names the file, the place in it, what it holds and what was expected. Nothing is guessed: text is not a number, a
+number is not a flag, and NaN and infinity are refused. `what` says in words what the file should be.
 """
 
 import json

@@ -7,7 +7,7 @@ PASSED, REGRESSED, WRONG_USE, NOT_COMPARABLE, UNFORESEEN = 0, 1, 2, 3, 70
 
 
 class NotComparableError(ValueError):
-    """Two sets of predictions, or a report and a gate, do not speak of the same rows. `hf-pct` exits with 3 on it.
+    """Two sets of predictions, or a report and a gate, are not about the same rows. `hf-pct` exits with 3 on it.
 
     Example:
         >>> from hf_pct import NotComparableError, Predictions, compare

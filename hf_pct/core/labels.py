@@ -15,7 +15,7 @@ class LabelAlignment:
     """Which classes an old and a new model share, and where each model has them.
 
     `old_index` and `new_index` are the positions of the shared classes in each model's outputs, in the same order, so
-    that `old_logits[:, old_index]` and `new_logits[:, new_index]` speak of the same classes column by column.
+    that `old_logits[:, old_index]` and `new_logits[:, new_index]` have the same classes column by column.
     """
 
     shared: tuple[str, ...]

@@ -72,7 +72,7 @@ def side_files(folder: Path) -> list[Path]:
 
 
 def links_outside(folder: Path, paths: Iterable[Path]) -> list[str]:
-    """Files that are links to somewhere outside of the folder: what they lead to was not meant to travel.
+    """Files that are links to somewhere outside of the folder: what they lead to was not meant to be published.
 
     The Hub's cache keeps the files of a snapshot as links into a folder beside it; these belong to the model.
     """

@@ -39,7 +39,7 @@ def last_complete_checkpoint(folder: str | Path) -> str | None:
 
 
 def checkpoint_problems(checkpoint: Path) -> list[str]:
-    """Why a checkpoint cannot be gone on from; empty when it is complete."""
+    """Why a run cannot go on from a checkpoint; empty when it is complete."""
     problems = []
     try:
         state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ class _HasOutputFolder(Protocol):
 
 
 class ResumeMixin:
-    """Stands before `Trainer` among a trainer's base classes: a run goes on from a complete checkpoint only."""
+    """A mixin, to be named before `Trainer`: a run goes on from a complete checkpoint only."""
 
     args: _HasOutputFolder
 

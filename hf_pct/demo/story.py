@@ -29,7 +29,7 @@ MARKER = ".hf_pct_demo"
 
 
 def run_demo(output_dir: str | Path = "hf_pct_demo", seed: int = 0, quick: bool = False) -> int:
-    """Train, compare and explain. `quick` hardly trains at all: it shows that everything runs, not what flips.
+    """Train, compare and explain. `quick` trains very little: it shows that everything runs, not what flips.
 
     Writes only into `output_dir`, and refuses a folder that holds anything else than an earlier demo.
     """

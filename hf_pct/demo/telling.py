@@ -34,7 +34,7 @@ out is one model, and its answers cost what they did before.
 
 
 class Telling:
-    """One update, shown step by step; what the steps leave is in its folder."""
+    """One update, shown step by step; what the steps write is in its folder."""
 
     def __init__(self, update: Update, folder: Path, seed: int) -> None:
         self.update, self.folder, self.seed = update, folder, seed

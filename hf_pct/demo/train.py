@@ -1,4 +1,4 @@
-"""How the demo's models come about: plain fine-tuning, the same with focal distillation, merging back, and ELODI.
+"""How the demo's models are made: plain fine-tuning, the same with focal distillation, merging back, and ELODI.
 
 One function per way, for text and for images alike; what differs between them is what a reader should see.
 """

@@ -30,7 +30,7 @@ def read_side(source: str, options: ReadOptions, run_model: Callable[[], Predict
 
 
 def read_label_names(path: str) -> list[str]:
-    """Class names in order: from a JSON list, a model's config.json (`id2label`), or a text file, one name a line."""
+    """Class names in order, from a JSON list, a model's config.json (`id2label`) or a text file, one per line."""
     what = "class names: a JSON list, a model's config.json, or a text file with one name per line"
     if not path.endswith(".json"):
         lines = [line.strip() for line in read_text(path, what).strip().splitlines()]

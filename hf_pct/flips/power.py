@@ -1,4 +1,4 @@
-"""How much can so many rows show? Computed before the data are collected, and printed with every comparison."""
+"""How much can this many rows show? Computed before the data are collected, and printed with every comparison."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The files of a model that go up, put together in one folder and looked at before anything leaves the machine.
+"""The files of a model to upload, put together in one folder and checked before anything leaves the machine.
 
 Only files that a reader of the model needs are taken: an output folder also holds optimizer states, pickled training
 arguments and whatever else was left there.

@@ -27,7 +27,7 @@ def push_metric(
 ) -> Commit:
     """Upload a metric's folder as a Space. `evaluate` looks for a script named as the Space: `org/nfr` has `nfr.py`.
 
-    `sdk="static"` puts up the metric without its page to try it on, which needs no computer to run on.
+    `sdk="static"` puts up the metric without its page to try it on, which needs no server.
     """
     if sdk not in SDKS:
         raise ValueError(f"sdk is {sdk!r}, expected one of {', '.join(SDKS)}.")

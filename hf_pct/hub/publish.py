@@ -181,7 +181,7 @@ def _told(done: Commit) -> list[str]:
 
 
 def _propose(old: str, new: str, token: str | None, body: str, notes: list[str]) -> str | None:
-    """The pull request on the old model; that it fails does not undo the push, and is said."""
+    """The pull request on the old model; if it fails, the push stays and the failure is reported."""
     try:
         summary = next((line.strip("*") for line in body.splitlines() if line.startswith("**")), "")
         address = propose_new_version(old, new, token=token, message=summary)

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 
 class PushUpdateMixin(ResumeMixin):
-    """Stands before `Trainer` among a trainer's base classes: `class PCTrainer(PushUpdateMixin, Trainer)`."""
+    """A mixin, to be named before `Trainer`: `class PCTrainer(PushUpdateMixin, Trainer)`."""
 
     args: TrainingArguments
     model: nn.Module

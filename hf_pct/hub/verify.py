@@ -88,7 +88,7 @@ def verify(
         id_column, input_column, label_column, batch_size: as in `predict`.
         token: by default the one of `hf auth login` or HF_TOKEN.
 
-    Raises `NotComparableError` when the data is not the data that was measured on, or a part is not to be had.
+    Raises `NotComparableError` when the data is not the data that was measured on, or a part is not available.
 
     Example:
         >>> from hf_pct import verify

@@ -37,7 +37,7 @@ class AcceptsOlderNames(type):
 
 
 class MethodArguments(metaclass=AcceptsOlderNames):
-    """What an argument class knows of the methods whose settings it has; stands first among its base classes."""
+    """What an argument class knows of the methods whose settings it has; it is the first of its base classes."""
 
     declared: Mapping[str, Setting] = {}
     """The settings by name."""

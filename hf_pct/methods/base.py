@@ -1,4 +1,4 @@
-"""What a method is: settings, needs, what it computes, and what it says of itself on a card and in an error.
+"""What a method is: settings, needs, what it computes, and what a card and an error say about it.
 
 Everything that the rest of the kit knows of a method, it asks the object. A method is a frozen dataclass of one of
 three kinds:

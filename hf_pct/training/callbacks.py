@@ -1,4 +1,4 @@
-"""What must happen at moments that only callbacks see."""
+"""What a trainer must do at moments that only callbacks see."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HookedTrainer(Protocol):
-    """What the hooks reach for in their trainer."""
+    """What the hooks use of their trainer."""
 
     model: nn.Module
     accelerator: Accelerator

@@ -1,8 +1,8 @@
-"""The terms of a loss as they go by: their means for the log, and a stop when one of them runs away.
+"""The terms of a loss during training: their means for the log, and a stop when one of them diverges.
 
 A term is measured against what a model with all-zero logits would pay for it, which training should stay below. The
 logit term is quadratic in the logits, so a learning rate that suits cross-entropy can make it explode within a few
-steps; going on from there only burns time and overwrites good checkpoints.
+steps; training on from there only costs time and overwrites good checkpoints.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class LossWatch:
 
 
 class DivergenceStops:
-    """Stands before `Trainer` among a trainer's base classes: watches its terms, and keeps broken weights from disk.
+    """A mixin, to be named before `Trainer`: watches its terms, and keeps broken weights from disk.
 
     The trainer has `_terms(model, inputs)`, `advice(term)` and a `watch`.
     """
@@ -161,8 +161,8 @@ class DivergenceStops:
     def weights_are_good(self, model: nn.Module) -> bool:
         """Whether the weights after the last step still give the batch that made it a sane loss, in every process.
 
-        The loss of a step is that of the weights before it, so without this look a step that breaks the weights would
-        be saved, and an older good checkpoint thrown away for it.
+        The loss of a step is that of the weights before it, so without this check a step that breaks the weights would
+        be saved, and an older good checkpoint deleted for it.
         """
         if self._last_batch is None:
             return True

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class LearntFeatureMaps:
-    """Stands before `Trainer` among a trainer's base classes: maps join its optimizer, checkpoints and processes."""
+    """A mixin, to be named before `Trainer`: maps join its optimizer, checkpoints and processes."""
 
     args: TrainingArguments
     accelerator: Accelerator

@@ -66,7 +66,7 @@ class _Models:
 
 
 def prepare(request: Request) -> tuple[Workshop, Plan]:
-    """The plan and what it is run with, or one error that names everything in its way."""
+    """The plan and what it is run with, or one error that names every problem."""
     problems = _source_problems(request)
     if problems:
         _refuse(problems)

@@ -8,7 +8,7 @@ from accelerate.utils import broadcast_object_list
 
 
 def _state() -> PartialState:
-    """The processes of this run. Without a GPU that must be said, or each of them believes to be alone."""
+    """The processes of this run. Without a GPU that must be said, or each of them acts as if it were alone."""
     return PartialState(cpu=not torch.cuda.is_available())
 
 
@@ -18,7 +18,7 @@ def is_main() -> bool:
 
 
 def wait() -> None:
-    """Until every process has come here."""
+    """Wait until every process is here."""
     _state().wait_for_everyone()
 
 

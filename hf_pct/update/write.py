@@ -1,4 +1,4 @@
-"""What an update leaves: the model, the record that makes it again, the flip report, the page and the card."""
+"""What an update writes: the model, the record that makes it again, the flip report, the page and the card."""
 
 from __future__ import annotations
 

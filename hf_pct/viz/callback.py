@@ -1,4 +1,4 @@
-"""A Trainer callback that leaves a page behind: what the training broke and fixed."""
+"""A Trainer callback that writes a page: what the training broke and fixed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the page. The exit code says whether it was written; judging the update is `hf-pct gate`'s."""
+    """Write the page. The exit code says whether it was written; `hf-pct gate` judges the update."""
     from ...core.files import check_can_write, keep_inputs
     from ...flips.chain import ChainReport
     from ...flips.gate.reports import check_gate, load_any_report

@@ -1,4 +1,4 @@
-"""`hf-pct power`: how much so many rows can show, before they are collected."""
+"""`hf-pct power`: how much a number of rows can show, before they are collected."""
 
 import argparse
 

@@ -1,7 +1,7 @@
-"""Does a report agree with itself? A gate believes no number that others in the report contradict.
+"""Does a report agree with itself? A gate refuses a number that others in the report contradict.
 
 A report says the same thing several times: the counts, the same counts by class and by every slice, the flipped rows,
-the rates. Whoever changes one of them by accident or on purpose leaves the others behind.
+the rates. A change of one of them, by accident or on purpose, contradicts the others.
 """
 
 from collections.abc import Iterable, Sequence

@@ -27,7 +27,7 @@ _KINDS: dict[str, type[TrafficReport] | type[CandidatesReport] | type[ChainRepor
 
 
 def load_any_report(path: str | os.PathLike) -> AnyReport:
-    """The report in a file, of whichever kind: what kind it is stands in its first lines."""
+    """The report in a file, of any kind: its first lines say which."""
     if os.path.isfile(path):
         with open(path, "rb") as file:
             start = file.read(300)

@@ -12,7 +12,7 @@ MOST = 5
 
 
 def traffic_sentence(report: TrafficReport) -> str:
-    """Churn, and NFR where labels tell it."""
+    """Churn, and NFR where there are labels."""
     churn = f"{report.differ:,} of {report.rows:,} answers changed: churn {percent(report.churn)}"
     if report.labels is None:
         return f"{churn}; no labels say who is right."

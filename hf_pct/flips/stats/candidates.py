@@ -40,7 +40,7 @@ def paired_bootstrap(
     is the sign test. The interval is a bootstrap's. Where that is too narrow, for fewer than 50 rows that differ and
     for clusters, columns of 0 and 1 get Tango's score interval on the effective number of rows, and other numbers
     Student's t interval. An interval never leaves out 0 when the test cannot. When the two columns agree in every row,
-    it is the exact bound on how often they could differ, which is what that many agreeing rows really tell.
+    it is the exact bound on how often they could differ, which is all that so many agreeing rows can show.
 
     Resampling rows only changes how often each distinct value comes up, so one multinomial draw per resample replaces
     a pass over the rows: ten thousand resamples of a million rows take milliseconds.

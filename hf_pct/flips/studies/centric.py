@@ -1,6 +1,6 @@
 """The member closest to all others: the one to ship when an ensemble costs too much to serve (Xie et al. 2021).
 
-Independent runs of one recipe differ in which rows they get right. The run in their midst, the medoid, is on average
+Independent runs of one recipe differ in which rows they get right. The run in their middle, the medoid, is on average
 the least far from the others, and costs no more to serve than any of them.
 """
 

@@ -1,6 +1,6 @@
 """Drawing ensembles of m members from two sets of models, or two ensembles that share no member from one set.
 
-Figures over ensemble size rest on this: whoever draws with the same seed speaks of the same ensembles.
+Figures over ensemble size use this: the same seed draws the same ensembles.
 """
 
 from collections.abc import Callable, Iterator, Sequence

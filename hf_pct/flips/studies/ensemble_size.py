@@ -1,7 +1,7 @@
 """NFR against the number of members: what an ensemble of m models on both sides of an update would break.
 
 Errors level off after a few members while NFR goes on falling (Yan et al., Fig. 3; Zhao et al., Fig. 2). Tables of a
-dozen single runs are enough to draw the curve for your task, before you train or serves an ensemble.
+dozen single runs are enough to draw the curve for your task, before you train or serve an ensemble.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from .member_tables import Members
 
 @dataclass(frozen=True)
 class EnsembleSizeReport:
-    """Rates over drawn ensembles, one entry a size: the mean of the draws and their standard deviation.
+    """Rates over drawn ensembles, one entry per size: the mean of the draws and their standard deviation.
 
     Draws share members, so the deviation shows how much depends on which of these models are taken; it is no
     standard error of the mean, and 0.0 where there is a single draw. `draws` says how many pairs of ensembles each

@@ -6,7 +6,7 @@ simulated and smoothed by a kernel; there for single images, here over rows, as 
 
 Ensembles are drawn from the given members without replacement. Around the mean of n members, the mean of m of them
 then has the covariance S (1/m - 1/n), not S/m, and two ensembles without a common member from one pool differ by 2 S/m
-exactly. This is what is simulated, so that the lines speak of the very draws that were measured.
+exactly. This is what is simulated, so the lines describe the same draws that were measured.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ def predicted_densities(
 
 
 def _sample_norms(sides: Sides, classes: LabelAlignment, sizes: Sequence[int], seed: int) -> np.ndarray:
-    """Norms of simulated displacements, one line a size, from at most `MOST_ROWS` rows drawn with the seed."""
+    """Norms of simulated displacements, one line per size, from at most `MOST_ROWS` rows drawn with the seed."""
     rng = np.random.default_rng([seed, 0])
     total = len(sides.old.label_columns)
     rows = np.sort(rng.choice(total, min(total, MOST_ROWS), replace=False))

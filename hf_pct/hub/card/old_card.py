@@ -16,7 +16,7 @@ _LINE = re.compile(r"^new_version[ \t]*:.*?(?=\r?$)", re.MULTILINE)
 
 
 def carried_over(old_model: str | None, revision: str | None, token: str | None) -> tuple[JsonObject, list[str]]:
-    """License and language of the old model's card, and what to tell when it cannot be read."""
+    """License and language of the old model's card, and what to say when it cannot be read."""
     if old_model is None:
         return {}, ["The old model is not on the Hub: no license is carried over; say it with license (--license)."]
     try:

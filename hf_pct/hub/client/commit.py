@@ -18,7 +18,7 @@ Content = Path | bytes
 
 @dataclass(frozen=True)
 class Commit:
-    """What came of it: the new head, and the files that the plan left as they were."""
+    """The result: the new head, and the files that the plan left as they were."""
 
     oid: str
     url: str

@@ -23,7 +23,7 @@ def replay(
     new: Sequence[str | Path] = (),
     progress: bool = False,
 ) -> MergeRecord:
-    """Merge as a `pct_merge.json` says. `old` and `new` tell where the inputs are now, if they have moved."""
+    """Merge as a `pct_merge.json` says. `old` and `new` say where the inputs are now, if they have moved."""
     record = MergeRecord.load(config)
     old = old or record.old.path
     sources = list(new) or [source.path for source in record.new]

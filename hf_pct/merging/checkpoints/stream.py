@@ -52,8 +52,8 @@ def merge_checkpoints(
 ) -> MergeRecord:
     """Write `output_dir`: the new model's folder with merged weights, and `pct_merge.json` with how it was made.
 
-    The output has the new model's files, shards and headers, so that alpha = 0 gives its very bytes. Nothing appears
-    under the final name until everything is written: a full disk or an interrupt leaves no half a model.
+    The output has the new model's files, shards and headers, so alpha = 0 gives exactly its bytes. Nothing appears
+    under the final name until everything is written: a full disk or an interrupt leaves no half-written model.
 
     Example:
         >>> from transformers import BertConfig, BertForSequenceClassification

@@ -22,8 +22,8 @@ def fixed(reads: T) -> T:
     """Declare that a transform, a data collator or a dataset gives the same inputs for the same row every time.
 
     What is declared may be cached. The cache is keyed by the inputs themselves, so an edited transform is noticed in
-    the next run; that it draws no random numbers is your promise. An object is marked and given back; a function
-    comes back wrapped.
+    the next run; that it draws no random numbers is your promise. An object is marked and returned; a function
+    is returned wrapped.
 
     Example:
         >>> from hf_pct import fixed

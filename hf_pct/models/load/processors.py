@@ -39,7 +39,7 @@ def reads_text(processor: Processor) -> bool:
 
 
 def same_processor(first: Processor | None, second: Processor | None) -> bool:
-    """Whether both make the same inputs of the same row; unknown processors are taken at their word."""
+    """Whether both make the same inputs of the same row; one that is not known counts as the same."""
     if first is None or second is None or first is second:
         return True
     if reads_text(first) != reads_text(second):

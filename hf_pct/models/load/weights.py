@@ -1,4 +1,4 @@
-"""Weights of transformers classifiers, from safetensors only; what a checkpoint lacks is never made up."""
+"""Weights of transformers classifiers, from safetensors only; what a checkpoint lacks is never invented."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ def flip_metrics(
 
 
 class FlipCallback(TrainerCallback):
-    """Adds `eval_nfr` and its company to every evaluation of any trainer that calls `on_evaluate`.
+    """Adds `eval_nfr` and the related rates to every evaluation of any trainer that calls `on_evaluate`.
 
-    Put it before callbacks that go by these metrics (early stopping); `metric_for_best_model="eval_nfr"` works with
+    Put it before callbacks that use these metrics (early stopping); `metric_for_best_model="eval_nfr"` works with
     `greater_is_better=False`.
 
     Args:

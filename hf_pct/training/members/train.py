@@ -196,7 +196,7 @@ class Members:
         return self.folder / f".{number}.unfinished"
 
     def _wait(self) -> None:
-        """Until the other processes have finished theirs; a barrier would give up after some minutes."""
+        """Wait until the other processes have finished theirs; a barrier would time out after some minutes."""
         said = time.monotonic()
         while not self.finished:
             time.sleep(0.2)

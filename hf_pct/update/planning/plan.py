@@ -1,4 +1,4 @@
-"""The plan: what will be trained and why, what it costs, and what stands in its way. Nothing is trained here."""
+"""The plan: what will be trained and why, what it costs, and what prevents it. Nothing is trained here."""
 
 from __future__ import annotations
 

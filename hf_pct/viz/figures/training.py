@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def accuracy_nfr(methods: Sequence[JsonObject]) -> Figure:
-    """Accuracy against NFR, one mark a method (Zhao et al., Fig. 1b): right and low is better.
+    """Accuracy against NFR, one mark per method (Zhao et al., Fig. 1b): right and low is better.
 
     A method is a mapping with `name`, `accuracy` and `nfr`, and if known `accuracy_low`, `accuracy_high`, `nfr_low`
     and `nfr_high`.

@@ -19,7 +19,7 @@ _CHOICE_HEADER = ("candidate", "alpha", "accuracy, %", "NFR, %", "expected NFR, 
 
 
 def render_candidates(report: CandidatesReport, *, gate: GateResult | None = None, texts: bool = True) -> str:
-    """The page of candidates for one old model: table, scatter, differences, and which a gate lets out."""
+    """The page of candidates for one old model: table, scatter, differences, and which ones a gate passes."""
     names = report.names if texts else public_value(report.names)
     shown = dict(zip(report.names, names, strict=True))
     front = set(report.front)

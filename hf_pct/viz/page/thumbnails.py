@@ -1,4 +1,4 @@
-"""Pictures of flipped rows, small enough to travel inside a page."""
+"""Pictures of flipped rows, small enough to be part of a page."""
 
 from __future__ import annotations
 
