@@ -42,10 +42,17 @@ class CandidateDifference:
 class CandidatesReport:
     """Candidates to replace one old model, on the same rows.
 
-    `reports` has one FlipReport for each, without the flipped rows. Whoever takes the best of several has looked
+    `reports` has one FlipReport for each, without the flipped rows. Choosing the best of several means looking
     several times: the bounds of every report hold for all candidates together with `confidence`, and the intervals of
     the differences for all pairs together.
     `broken_by_all` counts the rows that every candidate breaks, `broken_by_any` those that at least one does.
+
+    Example:
+        >>> from hf_pct import Predictions, compare_several
+        >>> old, new = (Predictions([1, 2], ["yes", "no"], answers) for answers in (["yes", "no"], ["yes", "yes"]))
+        >>> report = compare_several(old, [old, new], ["same", "new"])
+        >>> report.front, report.broken_by_all, report.broken_by_any
+        (('same',), 0, 1)
     """
 
     names: tuple[str, ...]
