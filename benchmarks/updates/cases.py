@@ -45,7 +45,7 @@ class UpdateCase:
 
 
 CASES: dict[str, UpdateCase] = {
-    "massive": UpdateCase("massive", 1000, 1500, "minilm-l6", None, 10, 5, PAPER_TEXT, 1500),
+    "massive": UpdateCase("massive", 1000, 1500, "minilm-l6", None, 8, 4, PAPER_TEXT, 1500),
     "clinc150": UpdateCase("clinc150", 1500, 3000, new_epochs=3),
     "massive-classes": UpdateCase("massive_en", 1000, 1500, added=HELD_BACK),
     "far": UpdateCase("clinc150", 750, 2000),

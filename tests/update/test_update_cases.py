@@ -48,10 +48,10 @@ def run(setting, tmp_path, **options):
 
 def test_another_tokenizer_is_distilled_through_the_old_models_own(setting, other_base, tmp_path):
     result = run(setting, tmp_path, base_model=other_base, budget=2)
-    assert {candidate.name for candidate in result.candidates} == {"fd-lm light", "plain"}
+    assert [candidate.name for candidate in result.candidates] == ["plain", "fd-lm medium"]  # the yardstick first
     assert all(candidate.curve.alphas.tolist() == [0.0] for candidate in result.candidates)
     assert "another architecture or tokenizer" in result.plan.to_text()
-    distilled = result.candidates[0].folders[0]
+    distilled = result.candidates[1].folders[0]
     assert load_model(str(distilled)).model.config.num_hidden_layers == 1
 
 
@@ -124,7 +124,7 @@ def test_only_predictions_of_the_old_model(setting, other_base, tmp_path, logits
         tables.append(str(tmp_path / f"{part}.parquet"))
     result = run(setting, tmp_path, old_model=None, old_predictions=tables, base_model=other_base, budget=2)
     names = {candidate.name for candidate in result.candidates if not candidate.policy}
-    assert names == ({"fd-lm light", "plain"} if logits else {"plain"})
+    assert names == ({"fd-lm medium", "plain"} if logits else {"plain"})
     policies = {candidate.policy for candidate in result.candidates if candidate.policy}
     assert policies == ({"fusion", "bayes"} if logits else {"bayes"})
     assert result.report.counts.total == 60
