@@ -110,7 +110,7 @@ def build_parser() -> argparse.ArgumentParser:
     return _build()[0]
 
 
-def _build() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def _build() -> tuple[_Parser, dict[str, _Parser]]:
     parser = _Parser(
         prog="hf-pct",
         description="Ship the new model without breaking what the old one got right.",
