@@ -310,18 +310,23 @@ def _open(path: Path, layout: Layout, rows: int, mode: Literal["r", "r+"] = "r")
 
 def check_logits(values: np.ndarray, width: int, what: str, rows: Sequence[int] | None = None) -> None:
     """Refuse logits of the wrong width, and NaN or infinity among them."""
-    if values.ndim != 2 or values.shape[1] != width:
-        shape = values.shape[1] if values.ndim == 2 else f"shape {values.shape[1:]}"
-        raise ValueError(
-            f"{what} has {shape} logits a row, expected {width}: one for each class of the old model. If the old "
-            "model has other classes than the new one, name it (old_model=) or its classes (old_label_names=[...])."
-        )
+    check_width(values, width, what)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
         first = rows[bad[0]] if rows is not None else bad[0]
         raise ValueError(
             f"{what} has NaN or infinite logits in {len(bad)} rows, the first at row {first}. "
             "Compute them again in float32 from a model whose weights are finite."
+        )
+
+
+def check_width(values: np.ndarray | torch.Tensor, width: int, what: str) -> None:
+    """Refuse logits that are not one per class."""
+    if values.ndim != 2 or values.shape[1] != width:
+        shape = values.shape[1] if values.ndim == 2 else f"shape {tuple(values.shape[1:])}"
+        raise ValueError(
+            f"{what} has {shape} logits a row, expected {width}: one for each class of the old model. If the old "
+            "model has other classes than the new one, name it (old_model=) or its classes (old_label_names=[...])."
         )
 
 

@@ -178,6 +178,7 @@ class ELODITrainer(PCTrainer):
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: object, **kwargs: object) -> TrainOutput:
         """Train the members that are missing, then the student; arguments are the student's."""
+        self.follow_settings()
         if not self.user_members and self.reference_weights:
             self.train_members()
         return super().train(resume_from_checkpoint, *args, **kwargs)

@@ -6,6 +6,7 @@ name, reports flips at every evaluation and stops when a term diverges.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,18 +17,25 @@ from torch import Tensor, nn
 from transformers import Trainer
 
 from ..hub.trainer_push import PushUpdateMixin
-from ..methods.base import Batch, TrainingMethod
+from ..methods.base import IGNORED, Batch, TrainingMethod
 from ..methods.distances import mean_over_rows
 from ..models.load import label_names_of, logits_of
 from ..models.load.adapters import save_labels
+from ..models.load.answering import explained_padding
 from ..models.types import Inputs, ModelSource, Processor, RowSource
 from .anchors.penalties import Anchors
 from .arguments import PCTArguments, methods_run_by
 from .callbacks import TrainerHooks
-from .checks import check_anchors, check_labels, check_metric, check_references, check_single_label
+from .checks import (
+    check_anchors,
+    check_labels,
+    check_metric,
+    check_output,
+    check_references,
+    check_single_label,
+)
 from .divergence import DivergenceStops, LossWatch, calmer_steps
-from .evaluation.contract import METRIC as CONTRACT
-from .evaluation.contract import contract_score
+from .evaluation.contract import ContractChoice
 from .evaluation.metrics import UNKNOWN, FlipMetrics, Metrics, PlainLabels, split_labels
 from .feature_map import LearntFeatureMaps
 from .label_loss import added_classes, label_loss
@@ -43,7 +51,7 @@ if TYPE_CHECKING:
     from transformers.trainer_utils import EvalLoopOutput
 
 
-class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
+class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, ContractChoice, Trainer):
     """Swap `Trainer` for it, name the old model, keep everything else.
 
     `old_model` is a Hub id, a folder, a module or a loaded model; `args.old_model` and `args.old_adapter` do the same
@@ -60,6 +68,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
     args: PCTArguments
     model_accepts_loss_kwargs: bool
     data_collator: ReferenceCollator
+    _signature_columns: list[str] | None
     compute_metrics: Callable[..., Metrics] | None
     preprocess_logits_for_metrics: Callable[[Tensor, Tensor], object] | None
     train_dataset: RowSource
@@ -97,7 +106,6 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
             self.preprocess_logits_for_metrics = PlainLabels(self.preprocess_logits_for_metrics)
         self.watch = LossWatch(self.args.divergence_limit)
         self.prepare_references()
-        check_metric(self.args, OLD in self.shared)
         self.add_callback(TrainerHooks(self))
 
     # ---- the method and its references
@@ -113,9 +121,12 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         return method
 
     def prepare_references(self) -> None:
-        """Everything that follows from the method and its settings; done again when a search changes them."""
+        """Everything that follows from the method and its settings; done again when they were changed."""
+        self._prepared_with = self._settings_of_references()
+        self.method = self.choose_method(self.args)
         self.anchors = Anchors(self.args.weight_methods())
         named = self.name_references(*self._named_old)
+        check_output(self.args.output_dir, [entry.model for entry in named.values()])
         self.reference_weights = self.method.weights(self.held_versions(named))
         check_references(self.method.name, self.reference_weights, named)
         self.features = FeatureParts(self.method.needs, self.method.learns_map)
@@ -131,6 +142,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         self.features.check(self.model, self.source, self.reference_weights, self.method.name)
         self.check_maps(self.is_deepspeed_enabled or self.is_fsdp_enabled)
         check_anchors(self.args, self.source.old, self.is_deepspeed_enabled)
+        check_metric(self.args, self.shared, None if self._user_metrics else self.eval_dataset)
         known = {name: shared.known().numpy() for name, shared in self.shared.items()}
         for shared in self.shared.values():
             shared.to(self.args.device)
@@ -164,16 +176,24 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         return [name for name in named if name == OLD or name.startswith(f"{OLD}_")]
 
     def _hp_search_setup(self, trial: object) -> None:
-        """Settings of a trial count too: the method, its references and what holds weights are made anew."""
+        """When a training begins: what depends on settings is made anew where a trial, or anybody, changed them."""
         super()._hp_search_setup(trial)
         if self.model is None:  # transformers 5.0 makes the trial's model after this, and has given up the last one
             self.model = self.call_model_init(trial)
-        if trial is not None and self.hp_search_backend is not None:
-            self.args.check()
-            method = self.choose_method(self.args)
-            if method != self.method or self.args.weight_methods() != self.anchors.methods:
-                self.method = method
-                self.prepare_references()
+        self.follow_settings()
+        self.watch = LossWatch(self.args.divergence_limit)
+
+    def follow_settings(self) -> None:
+        """Make anew what depends on settings that were changed, by a search or by hand."""
+        self.args.check()
+        if self._settings_of_references() != self._prepared_with:
+            self._signature_columns = None
+            self.prepare_references()
+
+    def _settings_of_references(self) -> list[object]:
+        names = ("old_model", "old_revision", "old_adapter", "earlier_models", "reference_columns")
+        chosen = [copy.copy(getattr(self.args, name)) for name in (*names, "old_logits_column")]
+        return [self.choose_method(self.args), self.args.weight_methods(), *chosen]
 
     # ---- the loss
 
@@ -221,12 +241,12 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
 
     def _terms(self, model: nn.Module, inputs: Inputs) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         """Logits, the terms of the loss, and what each term would be for logits of zero."""
-        check_labels(inputs)
+        labels = check_labels(inputs, len(label_names_of(self.model)))
         answers = self.source.answers(inputs, self.reference_weights)
         references = {name: answer.logits for name, answer in answers.items()}
         own = {key: value for key, value in inputs.items() if key != "labels" and not is_reference(key)}
-        with self.features.watching(self.model) as tap:
-            outputs, labels = model(**own), inputs["labels"]
+        with explained_padding(self.model), self.features.watching(self.model) as tap:
+            outputs = model(**own)
             logits = logits_of(outputs)
             features = self.features.of_batch(tap, own, logits, answers)
         with torch.no_grad():
@@ -242,7 +262,8 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         if self.args.n_gpu > 1:
             return 1.0 / self.current_gradient_accumulation_steps
         averaged = self.accelerator.num_processes if self.args.average_tokens_across_devices else 1
-        return labels.ne(-100).sum() * averaged / num_items
+        all_rows = torch.as_tensor(num_items, device=labels.device).clamp_min(1)  # a step may have no labelled row
+        return labels.ne(IGNORED).sum() * averaged / all_rows
 
     def training_step(
         self, model: nn.Module, inputs: Inputs, num_items_in_batch: Tensor | int | None = None
@@ -285,7 +306,8 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
         super()._set_signature_columns_if_needed()
         if first:
             carried = [start + name for name in self.shared for start in (LOGITS, FEATURES)]
-            self._signature_columns += [*carried, self.args.old_logits_column, *self.data_collator.raw]
+            known = self._signature_columns or []
+            self._signature_columns = [*known, *carried, self.args.old_logits_column, *self.data_collator.raw]
 
     # ---- evaluation
 
@@ -310,9 +332,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, Trainer):
     def evaluation_loop(self, *args: object, **kwargs: object) -> EvalLoopOutput:
         output = super().evaluation_loop(*args, **kwargs)
         prefix = str(kwargs.get("metric_key_prefix", "eval"))
-        if (self.args.metric_for_best_model or "").endswith(CONTRACT) and f"{prefix}_nfr" in output.metrics:
-            score = contract_score(self.state.log_history, output.metrics, prefix, self.args.contract_margin)
-            output.metrics[f"{prefix}_{CONTRACT}"] = score
+        self.add_contract(output.metrics, prefix)
         return output._replace(label_ids=split_labels(output.label_ids)[0])
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:

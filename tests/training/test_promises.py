@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn import functional
 from torch.utils.data import WeightedRandomSampler
-from training_kit import NAMES, arguments, bert, distance, elodi, texts, trainer
-from transformers import EarlyStoppingCallback
+from training_kit import NAMES, arguments, bert, distance, elodi, texts, tokenizer, trainer, weights
+from transformers import DataCollatorWithPadding, EarlyStoppingCallback
 
 from hf_pct import BCWIArguments
 from hf_pct.methods import Needs
@@ -51,8 +51,7 @@ def test_it_does_not_depend_on_how_a_batch_is_accumulated(tmp_path, own):
 
 
 def test_without_a_term_it_is_the_stock_trainer_with_that_loss(tmp_path):
-    from training_kit import tokenizer
-    from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
+    from transformers import Trainer, TrainingArguments
 
     settings = {"learning_rate": 0.1, "optim": "sgd", "num_train_epochs": 1}
     ours = trainer(tmp_path, model=bert(seed=1), method="none", compute_loss_func=weighted, **settings)
@@ -200,12 +199,38 @@ def test_a_sampler_reads_the_columns_of_the_training_set(tmp_path):
     [
         ([[1, 0, 0, 0]] * 16, r"shape \(\d+, 4\).*several numbers per row.*argmax"),
         ([0.5] * 16, r"type torch.float32, numbers that are not whole.*convert the column to integers"),
+        ([True] * 16, r"type torch.bool, true or false.*convert the column to integers"),
+        ([7] * 16, r"labels \[7\] are no classes of the model, which has 4: expected 0 to 3, or -100.*num_labels"),
+        ([-1] * 16, r"labels \[-1\] are no classes of the model"),
     ],
 )
 def test_labels_that_are_not_one_class_index_are_refused(tmp_path, labels, message):
     rows = texts(16).remove_columns("label").add_column("labels", labels)
     with pytest.raises(ValueError, match=message):
         trainer(tmp_path, train=rows).train()
+
+
+def test_evaluation_labels_outside_the_classes_are_refused_too(tmp_path):
+    rows = texts(16).remove_columns("label").add_column("labels", [4] * 16)
+    for settings in ({}, {"method": "none", "old_model": None}):
+        with pytest.raises(ValueError, match=r"labels \[4\] are no classes of the model, which has 4"):
+            trainer(tmp_path, eval_dataset=rows, **settings).evaluate()
+
+
+def test_labels_of_another_whole_type_and_steps_without_any(tmp_path):
+    def collate(rows):
+        batch = DataCollatorWithPadding(tokenizer())(rows)
+        return {**batch, "labels": batch["labels"].int()}
+
+    rows = texts(48)
+    plain, narrow = trainer(tmp_path, train=rows), trainer(tmp_path, train=rows, data_collator=collate)
+    plain.train()
+    narrow.train()
+    assert distance(plain.model, narrow.model) < 1e-6
+    unlabelled = trainer(tmp_path, train=rows.map(lambda row: {"label": -100}))
+    before = weights(unlabelled.model)
+    unlabelled.train()
+    assert distance(before, unlabelled.model) == 0
 
 
 def test_a_stream_cannot_be_cached(tmp_path):
@@ -286,6 +311,71 @@ def test_a_search_tunes_the_settings_of_a_method(tmp_path):
     assert soft != pytest.approx(anchored, rel=0.1)
     with pytest.raises(ValueError, match=r"reference_weight=-1\.0: expected"):
         try_out(reference_weight=-1.0)
+
+
+def test_settings_that_are_changed_before_training_count(tmp_path):
+    first = {}
+    for weight in (0.001, 50.0):
+        run = trainer(tmp_path)
+        run.args.reference_weight = weight
+        run.train()
+        first[weight] = run.state.log_history[0]["loss_distillation"]
+        assert run.method.reference_weight == weight
+    assert first[50.0] / first[0.001] == pytest.approx(50_000, rel=1e-4)
+    run.args.method, run.args.l2_sp_weight, run.args.divergence_limit = "none", 3.0, 0.0
+    run.train()
+    assert "loss_distillation" not in run.state.log_history[0]
+    assert "loss_l2_sp" in run.state.log_history[-2]
+    assert run.watch.limit == 0
+    run.args.reference_weight = -1.0
+    with pytest.raises(ValueError, match=r"reference_weight=-1\.0: expected"):
+        run.train()
+
+
+def test_an_old_model_that_is_named_before_training_is_the_one_that_counts(tmp_path):
+    for seed in (2, 9):
+        bert(seed=seed).save_pretrained(tmp_path / str(seed))
+        tokenizer().save_pretrained(tmp_path / str(seed))
+    rows = texts(40, seed=5)
+    run = trainer(tmp_path, old_model=None, method="none", processing_class=tokenizer(), eval_dataset=rows)
+    run.args.old_model, run.args.method = str(tmp_path / "9"), "fd-lm"
+    run.train()
+    same = trainer(tmp_path, old_model=bert(seed=9), eval_dataset=rows)
+    same.train()
+    assert distance(run.model, same.model) < 1e-6
+    assert run.evaluate()["eval_nfr"] == same.evaluate()["eval_nfr"]
+
+
+def test_a_search_with_optuna_from_a_model_init(tmp_path):
+    pytest.importorskip("optuna")
+    starts = []
+
+    def new_model():
+        starts.append(None)
+        return bert(seed=1)
+
+    run = trainer(tmp_path, model_init=new_model, eval_dataset=texts(40, seed=5))
+    values = iter([0.0, 4.0, 0.0])
+    terms = []
+    best = run.hyperparameter_search(
+        hp_space=lambda trial: {"reference_weight": trial.suggest_float("reference_weight", 0.0, 4.0)},
+        compute_objective=lambda metrics: (terms.append(run.method.reference_weight), metrics["eval_nfr"])[1],
+        direction="minimize", n_trials=3, backend="optuna", sampler=fixed_sampler(values),
+    )  # fmt: skip
+    assert terms == [0.0, 4.0, 0.0]
+    assert len(starts) >= 4
+    assert best.objective >= 0
+
+
+def fixed_sampler(values):
+    """A sampler of optuna that suggests these values."""
+    import optuna
+
+    class Fixed(optuna.samplers.RandomSampler):
+        def sample_independent(self, study, trial, name, distribution):
+            return next(values)
+
+    return Fixed(seed=0)
 
 
 # ---- features

@@ -16,6 +16,7 @@ from training_kit import bert, distance, images, texts, timm_model, tokenizer, t
 from transformers import DataCollatorWithPadding
 
 import hf_pct
+from hf_pct.models.load import load_model
 
 
 def tables(folder):
@@ -116,6 +117,84 @@ def test_an_old_model_changed_in_place_answers_anew(tmp_path):
         == trainer(tmp_path / "new", old_model=bert(seed=9), eval_dataset=held_out).evaluate()["eval_old_accuracy"]
     )
     assert changed != before
+
+
+class Wrapped(torch.nn.Module):
+    """A network in code of one's own: what decides its answers cannot be known."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.config = inner, inner.config
+
+    def forward(self, input_ids, attention_mask):
+        return self.inner(input_ids, attention_mask)
+
+
+@pytest.mark.parametrize("kind", ["code of one's own", "loaded", "hooked"])
+def test_any_old_model_of_the_callers_that_is_changed_answers_anew(tmp_path, kind):
+    held_out, old = texts(30, seed=5), bert(seed=2)
+    if kind == "hooked":
+        old.classifier.register_forward_hook(lambda module, inputs, output: output)
+    given = {"code of one's own": Wrapped(old), "hooked": old}.get(kind) or load_model(old, processor=tokenizer())
+    run = trainer(tmp_path, old_model=given, eval_dataset=held_out, eval_strategy="epoch")
+    run.train()
+    before = run.evaluate()["eval_old_accuracy"]
+    assert run.evaluate()["eval_old_accuracy"] == before
+    old.load_state_dict(bert(seed=9).state_dict())
+    expected = trainer(tmp_path / "new", old_model=bert(seed=9), eval_dataset=held_out).evaluate()
+    assert run.evaluate()["eval_old_accuracy"] == expected["eval_old_accuracy"] != before
+
+
+def logits_shown(run, rows):
+    """The old model's logits as the batches of an evaluation carry them."""
+    carried = run.source.rows(rows)
+    return np.stack([carried[number]["reference_logits_old"] for number in range(len(rows))])
+
+
+def test_rows_that_are_changed_in_place_are_asked_again(tmp_path):
+    def rows(seed):
+        return [{"labels": row.pop("label"), **row} for row in texts(20, seed=seed).remove_columns("text")]
+
+    held_out = rows(5)
+    run = trainer(tmp_path, eval_dataset=held_out)
+    before = logits_shown(run, held_out)
+    assert np.array_equal(logits_shown(run, held_out), before)
+    held_out[:] = rows(6)
+    changed = logits_shown(run, held_out)
+    assert np.abs(changed - before).max() > 1e-3
+    assert np.array_equal(changed, logits_shown(trainer(tmp_path / "new", eval_dataset=held_out), held_out))
+
+
+def test_a_declared_collator_or_transform_that_is_changed_in_place_is_asked_again(tmp_path):
+    class Cut:
+        length = 16
+
+        def __call__(self, rows):
+            kept = [{key: row[key][: self.length] for key in ("input_ids", "attention_mask")} for row in rows]
+            labels = torch.tensor([row["label"] for row in rows])
+            return {**tokenizer().pad(kept, return_tensors="pt"), "labels": labels}
+
+    cut, held_out = hf_pct.fixed(Cut()), texts(20, seed=5)
+    run = trainer(tmp_path, data_collator=cut, eval_dataset=held_out, remove_unused_columns=False)
+    before = logits_shown(run, held_out)
+    cut.length = 1
+    assert np.abs(logits_shown(run, held_out) - before).max() > 1e-3
+    flip = hf_pct.fixed(Flip(1.0, 1.0))
+    pictures = images(16, seed=3).with_format("numpy").with_transform(flip)
+    run = image_run(tmp_path, images(), eval_dataset=pictures)
+    before = logits_shown(run, pictures)
+    flip.sign = -1.0
+    assert np.abs(logits_shown(run, pictures) - before).max() > 1e-3
+
+
+def test_a_second_training_on_changed_rows_is_held_near_the_answers_to_them(tmp_path):
+    flip = hf_pct.fixed(Flip(1.0))
+    data = images().with_format("numpy").with_transform(flip)
+    run = image_run(tmp_path, data, reference="cached")
+    for sign, kept in ((-1.0, 1), (-1.0, 1), (0.5, 2)):
+        flip.sign = sign
+        assert "reference_logits_old" in next(iter(run.get_train_dataloader()))
+        assert len(tables(tmp_path)) == kept
 
 
 class Flip:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 from safetensors.torch import load_file
-from training_kit import NAMES, arguments, bert, roberta, texts, tokenizer, trainer
-from transformers import TrainerCallback
+from training_kit import NAMES, arguments, bert, labels_of, roberta, texts, tokenizer, trainer
+from transformers import GPT2Config, GPT2ForSequenceClassification, TrainerCallback
 
 from hf_pct.training import DivergenceError, FocalDistillArguments
 from hf_pct.training.divergence import LossWatch
@@ -105,6 +105,49 @@ def test_the_model_itself_is_no_old_model(tmp_path):
     model = bert()
     with pytest.raises(ValueError, match=r"the very model that is trained.*copy.deepcopy"):
         trainer(tmp_path, model=model, old_model=model)
+
+
+def test_the_new_model_is_not_saved_over_the_old_one(tmp_path):
+    for name in ("v1", "v2"):
+        bert(seed=2).save_pretrained(tmp_path / name)
+        tokenizer().save_pretrained(tmp_path / name)
+    for old in (str(tmp_path / "v1"), [tmp_path / "v1", tmp_path / "v2"]):
+        with pytest.raises(ValueError, match=r"the folder of the old model: .* compared with itself"):
+            trainer(tmp_path, old_model=old, output_dir=str(tmp_path / "v2" / ".." / "v1"))
+
+
+def test_an_old_model_whose_files_are_changed_meanwhile(tmp_path):
+    bert(seed=2).save_pretrained(tmp_path / "old")
+    tokenizer().save_pretrained(tmp_path / "old")
+    run = trainer(tmp_path, old_model=str(tmp_path / "old"), eval_dataset=texts(20, seed=5))
+    run.train()
+    run.evaluate(texts(20, seed=6))  # loaded once more
+    run.train()
+    bert(seed=9).save_pretrained(tmp_path / "old")
+    with pytest.raises(ValueError, match=r"old is no longer the model that this run began with"):
+        run.evaluate(texts(20, seed=7))
+
+
+def test_a_decoder_without_a_padding_token(tmp_path):
+    shape = {"vocab_size": 62, "n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 32, "eos_token_id": 1}
+    decoder = GPT2ForSequenceClassification(GPT2Config(**shape, **labels_of(NAMES)))
+    for models in ({"model": decoder}, {"old_model": decoder}):
+        with pytest.raises(ValueError, match=r"has no padding token.*tokenizer\.pad_token = tokenizer\.eos_token"):
+            trainer(tmp_path, **models).train()
+
+
+@pytest.mark.parametrize("problem", ["multi_label_classification", "regression"])
+def test_an_old_model_for_another_problem(tmp_path, problem):
+    old = bert(seed=2)
+    old.config.problem_type = problem
+    with pytest.raises(ValueError, match=f"problem_type of .* is '{problem}', expected single-label"):
+        trainer(tmp_path, old_model=old)
+
+
+@pytest.mark.parametrize("reference", ["live", "cached"])
+def test_fewer_names_than_the_old_model_has_classes(tmp_path, reference):
+    with pytest.raises(ValueError, match="output of the old model has 4 logits a row, expected 3"):
+        trainer(tmp_path, old_label_names=NAMES[:3], reference=reference).train()
 
 
 def test_a_folder_that_is_no_model(tmp_path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -47,8 +48,15 @@ def ask(model: nn.Module, inputs: Inputs) -> torch.Tensor:
     known = {name: value for name, value in inputs.items() if name in names}
     if not known and "pixel_values" in inputs:  # a bare timm model names its input `x`
         return logits_of(model(inputs["pixel_values"]))
-    try:
+    with explained_padding(model):
         return logits_of(model(**known or inputs))  # a wrapper that names nothing passes everything on
+
+
+@contextmanager
+def explained_padding(model: nn.Module) -> Iterator[None]:
+    """Says what to set where a decoder says only that it has no padding token."""
+    try:
+        yield
     except ValueError as error:
         if "padding token" not in str(error):
             raise

@@ -52,7 +52,7 @@ def is_image_config(config: PretrainedConfig) -> bool:
     return kind_of(config) == "image"
 
 
-def refuse_other_problems(config: PretrainedConfig, name: str) -> None:
+def refuse_other_problems(config: PretrainedConfig | None, name: str) -> None:
     """Only models with one right answer per row can be measured by flips."""
     problem = getattr(config, "problem_type", None)
     if problem in ("regression", "multi_label_classification"):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 Metrics = dict[str, float]
 
 
+RATES = ("nfr", "pfr", "relative_nfr", "old_accuracy")
+"""What an evaluation reports about each old model."""
+
 UNKNOWN = -2
 """The answer of a reference that was not asked; -1 is an answer that is no class of the new model's."""
 
@@ -80,12 +83,7 @@ def _flips(old: np.ndarray, new: np.ndarray, labels: np.ndarray, known: np.ndarr
 def flip_rates(old: np.ndarray, new: np.ndarray, labels: np.ndarray) -> Metrics:
     """The rates that an evaluation reports."""
     flips = count_flips(old, new, labels)
-    return {
-        "nfr": flips.nfr,
-        "pfr": flips.pfr,
-        "relative_nfr": flips.relative_nfr,
-        "old_accuracy": flips.old_accuracy,
-    }
+    return {name: getattr(flips, name) for name in RATES}
 
 
 class PlainLabels:

@@ -14,13 +14,14 @@ from accelerate.utils import gather_object
 from torch import Tensor, nn
 
 from ...core.labels import check_label_names
-from ...models.cache import SUFFIX, AnswerTable, Layout, check_logits, default_cache_dir, load_or_compute
+from ...models.cache import SUFFIX, AnswerTable, Layout, check_logits, check_width, default_cache_dir, load_or_compute
 from ...models.fingerprints import Digest
 from ...models.identity import cache_key, precision, processor_fingerprint, stored_fingerprint
 from ...models.load import label_names_of
 from ...models.load.declared import collator_is_fixed, is_plain, known_collator, rows_are_fixed
 from ...models.load.processors import reads_text, text_limit
-from ...models.run import Answers, Batch, Batches, Share, run, watched
+from ...models.load.tasks import pads_unseen
+from ...models.run import Answers, Batch, Share, run, watched
 from ...models.types import Inputs, Processor, RowSource
 from .context import Context
 from .own_processor import RawEncoder, own_encoder
@@ -56,6 +57,7 @@ class ReferencePart:
     def __init__(self, context: Context, name: str, named: Named) -> None:
         self.context, self.name, self.named = context, name, named
         self._reference: Reference | None = None
+        self._released: str | None = None
         self.encoder: RawEncoder | None = None
         self.label_names = self._find_label_names()
 
@@ -76,17 +78,32 @@ class ReferencePart:
         elif self._reference is None and named.model is not None:
             fallback = self.context.processor
             self._reference = load_reference(named.model, named.revision, named.processor, fallback, named.label_names)
+            if self._released is not None and self._reference.fingerprint() != self._released:
+                raise ValueError(
+                    f"{named.model} is no longer the model that this run began with: its files were changed. Keep the "
+                    "old model in a folder that nothing writes to."
+                )
         return self._reference
+
+    @property
+    def loaded_here(self) -> bool:
+        """Whether nobody else has this reference, because it was loaded from a name or a folder, or made here."""
+        return self.made_later or isinstance(self.named.model, str | Path)
 
     def release(self) -> None:
         """Free the memory of a reference that was loaded here; one that the caller made stays the caller's."""
-        if not isinstance(self.named.model, nn.Module):
+        if self.loaded_here and self._reference is not None:
+            self._released = self._released or self._reference.fingerprint()
             self._reference = None
 
-    def stamp(self) -> str | None:
-        """What the caller's own model holds now, to notice that it was changed; None for one that nobody else has."""
-        held = self._reference is not None and isinstance(self.named.model, nn.Module)
-        return self._reference.fingerprint() if held and self._reference is not None else None
+    def stamp(self) -> object:
+        """What a model that the caller holds contains now, to notice a change; None for one that was loaded here.
+
+        Where that cannot be known it is a new object, which is like nothing before.
+        """
+        if self._reference is None or self.loaded_here:
+            return None
+        return self._reference.fingerprint() or object()
 
     def _find_label_names(self) -> tuple[str, ...] | None:
         if self.named.label_names is not None:
@@ -121,14 +138,16 @@ class ReferencePart:
         with self.context.autocast():
             own = inputs.get(INPUTS, {}).get(self.name, inputs)
             placed = self.reference.to(self.context.settings.device)
-            return placed.answer(own) if self.named.features else ReferenceAnswer(placed.logits(own))
+            answer = placed.answer(own) if self.named.features else ReferenceAnswer(placed.logits(own))
+        check_width(answer.logits, len(self.label_names or ()), f"The output of {self.named.title}")
+        return answer
 
-    def table(self, dataset: RowSource, rows: ReferenceRows, training: bool) -> AnswerTable:
-        """The answers to every row, from disk if they were computed before."""
+    def table(self, rows: ReferenceRows, inputs: str | None, training: bool) -> AnswerTable:
+        """The answers to every row, from disk if they were computed before for inputs of this identity."""
         width = len(self.label_names or ())
         layout = Layout(width, self.named.top_k if training else None, self._feature_width())
         batches = partial(self._batches, rows)
-        path = self._path(dataset, rows, layout, batches)
+        path = self._path(inputs, rows, layout)
         settings = self.context.settings
         title = None if settings.disable_tqdm or rows.lines < 20 * settings.eval_batch_size else "Reference logits"
 
@@ -158,10 +177,10 @@ class ReferencePart:
 
     # ---- what a table depends on
 
-    def _path(self, dataset: RowSource, rows: ReferenceRows, layout: Layout, batches: Batches) -> Path | None:
+    def _path(self, inputs: str | None, rows: ReferenceRows, layout: Layout) -> Path | None:
         """Where the table is kept, or `None` when what it depends on cannot be known."""
         reference = None if self.reference is None else self.reference.fingerprint()
-        identity = shared_identity(reference, self._inputs_identity(dataset, rows, batches), self.named.title)
+        identity = shared_identity(reference, inputs, self.named.title)
         if identity is None:
             return None
         settings = self.context.settings
@@ -176,19 +195,22 @@ class ReferencePart:
         chosen = settings.reference_cache_dir
         return (Path(chosen) if chosen is not None else default_cache_dir() / "references") / f"{key}{SUFFIX}"
 
-    def _inputs_identity(self, dataset: RowSource, rows: ReferenceRows, batches: Batches) -> str | None:
+    def inputs_identity(self, dataset: RowSource, rows: ReferenceRows) -> str | None:
         """The hash of what this reference is shown: the stored rows where that says it all, else the inputs."""
         if not self.is_fixed(dataset):
             return None
         encoder, collator = self.encoder, self.context.collator()
         if is_plain(dataset) and (encoder is not None or known_collator(collator)):
             stored = rows.dataset.select_columns(list(encoder.columns)) if encoder is not None else rows.dataset
+            processor = encoder.processor if encoder is not None else getattr(collator, "tokenizer", None)
+            size = self.context.settings.eval_batch_size if pads_unseen(processor) else 0
             reading = processor_fingerprint(encoder.processor if encoder is not None else collator)
             content = stored_fingerprint(stored)
-            cut_at = None if encoder is None else encoder.max_length
-            return None if reading is None or content is None else Digest().add([content, reading, cut_at]).hex()
+            if reading is not None and content is not None:
+                cut_at = None if encoder is None else encoder.max_length
+                return Digest().add([content, reading, cut_at, size]).hex()
         digest = Digest()
-        for batch in batches(Share()):
+        for batch in self._batches(rows, Share()):
             own = batch.inputs.get(INPUTS, {}).get(self.name, batch.inputs)
             digest.add({key: value for key, value in own.items() if key not in ("labels", "label")})
         return digest.hex()

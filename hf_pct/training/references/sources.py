@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from typing import TypeAlias
 
+import datasets
 import numpy as np
 from torch import Tensor
 
-from ...models.identity import stored_fingerprint
 from ...models.load import label_names_of
 from ...models.load.declared import is_plain, rows_are_fixed
 from ...models.types import Inputs, RowSource
@@ -28,13 +29,16 @@ OLD = "old"
 
 logger = logging.getLogger(__name__)
 
+Stamp: TypeAlias = dict[str, tuple[str | None, object]]
+"""By reference, what it is shown and what it holds."""
+
 
 class ReferenceSource:
     """Where a trainer gets its references' logits from. What can be wrong with it is found when it is made."""
 
     def __init__(self, context: Context, named: Mapping[str, Named]) -> None:
         self.context, self.settings = context, context.settings
-        self._rows: dict[tuple[int, bool], tuple[RowSource, tuple[str | None, ...], RowSource | ReferenceRows]] = {}
+        self._rows: dict[tuple[int, bool], tuple[RowSource, Stamp, RowSource | ReferenceRows]] = {}
         self._train_rows: ReferenceRows | None = None
         self.parts = {name: ReferencePart(context, name, entry) for name, entry in named.items()}
         for part in self.parts.values():
@@ -111,7 +115,11 @@ class ReferenceSource:
 
     def prepare(self, evaluates: bool = True) -> None:
         """Compute every table that a training run will need, with those of evaluation sets if it evaluates."""
-        self.rows(self.context.train_dataset(), training=True)
+        train = self.context.train_dataset()
+        kept = self._rows.get((id(train), True))
+        if kept is not None and (self._awaited(kept[2]) or kept[1] != self._stamp(train, kept[1])):
+            del self._rows[id(train), True]  # an earlier training saw other rows or another model
+        self.rows(train, training=True)
         for dataset in self.context.eval_datasets() if evaluates else ():
             self.rows(dataset)
 
@@ -125,25 +133,38 @@ class ReferenceSource:
         """The dataset, with reference logits in its rows where they come from a table."""
         if dataset is None or isinstance(dataset, dict) or not _sized(dataset):
             return dataset
-        key, stamp = (id(dataset), training), self._stamp(dataset)
+        key = (id(dataset), training)
         kept = self._rows.get(key)
-        if kept is None or kept[1] != stamp:
-            kept = (dataset, stamp, self._make_rows(dataset, training))
+        if kept is None or not (training or kept[1] == self._stamp(dataset, kept[1])):
+            kept = (dataset, *self._make_rows(dataset, training))
             if training or not self._awaited(kept[2]):
                 self._rows[key] = kept  # keeps the dataset and so its id
         if training and isinstance(kept[2], ReferenceRows):
             self._train_rows = kept[2]
         return kept[2]
 
-    def _stamp(self, dataset: RowSource) -> tuple[str | None, ...]:
-        """What the callers' own models and the stored rows hold now: a table of what they held before is stale."""
-        return (stored_fingerprint(dataset) if is_plain(dataset) else None, *(p.stamp() for p in self.parts.values()))
+    def _stamp(self, dataset: RowSource, names: Iterable[str], rows: ReferenceRows | None = None) -> Stamp:
+        """What references are shown and what the callers' own models hold now: answers to anything else are stale."""
+        rows = ReferenceRows(self.context.used_columns(dataset)) if rows is None else rows
+        stamp: Stamp = {}
+        shown: dict[int, str | None] = {}
+        for name in names:
+            part = self.parts[name]
+            if _has_column(dataset, part):  # only rows of a class of one's own can be changed in place
+                stamp[name] = (None, None if isinstance(dataset, datasets.Dataset) else object())
+                continue
+            if id(part.encoder) not in shown:  # those without an encoder of their own are shown the same
+                shown[id(part.encoder)] = part.inputs_identity(dataset, rows)
+            unknown = rows.views and shown[id(part.encoder)] is None
+            stamp[name] = (shown[id(part.encoder)], object() if unknown else part.stamp())
+        return stamp
 
     def set_epoch(self, epoch: int) -> None:
         if self._train_rows is not None:
             self._train_rows.set_epoch(epoch)
 
-    def _make_rows(self, dataset: RowSource, training: bool) -> RowSource | ReferenceRows:
+    def _make_rows(self, dataset: RowSource, training: bool) -> tuple[Stamp, RowSource | ReferenceRows]:
+        """What rows are with their tables, and what these depend on."""
         by_column = {name: part for name, part in self.parts.items() if _has_column(dataset, part)}
         wanted = {
             name: part
@@ -160,14 +181,15 @@ class ReferenceSource:
             )
         by_table = {name: part for name, part in wanted.items() if views or self._can_be_kept(dataset, part, training)}
         if not by_column and not by_table:
-            return dataset
+            return {}, dataset
         slim = dataset
         for part in by_column.values():
             slim = slim.remove_columns([part.named.column]) if hasattr(slim, "remove_columns") else slim
         rows = ReferenceRows(self.context.used_columns(slim), views=views, seed=self.settings.seed)
+        stamp = self._stamp(dataset, [*by_column, *by_table], rows if views else None)
         tables = {name: self._column(dataset, part) for name, part in by_column.items()}
-        rows.tables = tables | {name: part.table(dataset, rows, training) for name, part in by_table.items()}
-        return rows
+        rows.tables = tables | {name: part.table(rows, stamp[name][0], training) for name, part in by_table.items()}
+        return stamp, rows
 
     def _can_be_kept(self, dataset: RowSource, part: ReferencePart, training: bool) -> bool:
         """Whether one answer per row will do. A training set for which it will not is an error: 'cached' was asked."""

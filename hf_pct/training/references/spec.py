@@ -20,6 +20,7 @@ from ...models.features import FeatureTap, feature_width, last_layer
 from ...models.fingerprints import Digest
 from ...models.identity import model_fingerprint
 from ...models.load import LoadedModel, accepted_inputs, ask, label_names_of, load_model
+from ...models.load.kinds import refuse_other_problems
 from ...models.types import Inputs, Processor
 from .rows import FEATURES, LOGITS
 
@@ -165,6 +166,7 @@ def load_reference(
     """
     if isinstance(old_model, nn.Module):
         own = processor or getattr(old_model, "processor", None)  # an ensemble knows how its members read
+        refuse_other_problems(getattr(old_model, "config", None), type(old_model).__name__)
         names = tuple(label_names) if label_names is not None else label_names_of(old_model)
         return ModelReference(old_model, names, type(old_model).__name__, own)
     if hasattr(old_model, "logits") and hasattr(old_model, "fingerprint"):
