@@ -28,6 +28,7 @@ LISTED_ROWS = (
 _NOT_SEALED = ("old", "new", "notes", "figures", "version", "flips", "flips_file", "seal")
 _CLOSE = 1e-9
 _EDITED = "The flip report is incomplete or was edited"
+EDITED_SINCE = "The report's numbers were changed after it was written. Make it again with hf-pct compare."
 
 
 def plain(value: Any) -> Any:
@@ -110,13 +111,13 @@ def decode_report(kind: type[FlipReport], data: Mapping[str, object]) -> FlipRep
     counts = convert(contents, FlipCounts, _EDITED)
     values = {entry.name: getattr(written, entry.name) for entry in fields(written)}
     values |= {"flips_cut": "flips" not in data, "edited": _edited(data, counts)}
-    return kind(counts=counts, flips=_rows(data.get("flips", [])), **values)
+    return kind(counts=counts, flips=rows_table(data.get("flips", []), f"{_EDITED}: flips"), **values)
 
 
 def _edited(data: Mapping[str, object], counts: FlipCounts) -> str:
     """What was changed in a report since it was written; empty when nothing was."""
     if "seal" in data and data["seal"] != seal(data):
-        return "The report's numbers were changed after it was written. Make it again with hf-pct compare."
+        return EDITED_SINCE
     for name in ("total", *RATES):
         recorded, expected = data.get(name, getattr(counts, name)), getattr(counts, name)
         if isinstance(recorded, bool) or not isinstance(recorded, (int, float)) or abs(recorded - expected) > _CLOSE:
@@ -140,11 +141,11 @@ def _written_type(kind: type[FlipReport]) -> type:
     return make_dataclass("Report", entries)
 
 
-def _rows(rows: object) -> pa.Table:
-    """The listed rows as a table."""
+def rows_table(rows: object, what: str) -> pa.Table:
+    """The rows that a report lists as a table; `what` names them in errors."""
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{_EDITED}: flips is not a list of rows.")
+        raise ValueError(f"{what} is not a list of rows.")
     try:
         return pa.Table.from_pylist([plain(row) for row in rows])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{_EDITED}: flips cannot be read ({error}).") from error
+        raise ValueError(f"{what} cannot be read ({error}).") from error

@@ -45,7 +45,7 @@ class GateResult:
 
     @property
     def passed(self) -> bool:
-        return all(result.passed for result in self.results)
+        return bool(self.results) and all(result.passed for result in self.results)
 
     @property
     def exit_code(self) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ...core.errors import NotComparableError, first_five
 from ..gate import GateConfig, GateResult, RuleResult
 from ..stats import holm, non_inferiority, upper_bound
+from .consistency import check_score_consistency
 from .report import ScoreReport
 from .task_report import ScoreGroup, TaskReport
 
@@ -30,8 +31,8 @@ def check_score_gate(report: ScoreReport, config: "ScoreGateConfig") -> GateResu
             f"The gate has rules for tasks that the report lacks: {first_five(unknown)}. Its tasks: "
             f"{first_five(tasks)}."
         )
+    check_score_consistency(report)
     for task in report.tasks:
-        _check_consistency(task)
         _check_coverage(task, config.allow_partial or (task.task in own and own[task.task].allow_partial))
     results = []
     for rule, limit in config.rules().items():
@@ -43,6 +44,8 @@ def check_score_gate(report: ScoreReport, config: "ScoreGateConfig") -> GateResu
             results.append(_worst_task(rule, limit, judged, config, len(report.tasks) > 1))
     for name, rules in own.items():
         results += [_worst_task(rule, limit, [tasks[name]], rules, True) for rule, limit in rules.rules().items()]
+    if not results:
+        raise NotComparableError("No rule of the gate is about a task of this report, so it judges nothing.")
     return GateResult(tuple(results))
 
 
@@ -58,19 +61,6 @@ def _worst_task(rule: str, limit: float, tasks: list[TaskReport], config: GateCo
         value, where = _MEASURES[rule](task, config)
         results.append(_judged(rule, limit, value, ", ".join(filter(None, (task.task if named else "", where)))))
     return min(results, key=lambda result: result.margin)
-
-
-def _check_consistency(task: TaskReport) -> None:
-    """A report that was edited may contradict itself; its counts must give its rows and its rates."""
-    total = sum(task.outcomes.values())
-    problems = []
-    if abs(total - task.rows) > 1e-6 * max(task.rows, 1) or task.rows != task.coverage.compared:
-        problems.append(f"the outcomes add up to {total:g} rows, and {task.rows} were compared")
-    for rate, outcome in (("nfr", "broken"), ("pfr", "fixed")):
-        if rate in task.rates and abs(task.rates[rate] * task.rows - task.outcomes[outcome]) > 1e-6 * task.rows:
-            problems.append(f"{rate} is {task.rates[rate]:g}, and {task.outcomes[outcome]:g} rows are {outcome}")
-    if problems:
-        raise NotComparableError(f"Task {task.task} contradicts itself: {'; '.join(problems)}. Compare again.")
 
 
 def _check_coverage(task: TaskReport, allow_partial: bool) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..._version import __version__
 from ...core.decode import JsonObject, check_format, convert, load_json
 from ...core.files import write_text
+from ..report_files import EDITED_SINCE, rows_table, seal
 from ..stats import Interval
 from ..tables.predictions import Provenance
 from .task_report import TaskReport
@@ -45,6 +46,8 @@ class Pooled:
 class ScoreReport:
     """The changes between an old and a new version, task by task; `rows` has one row for each item that changed.
 
+    `edited` says how a report that was read differs from what was written; a gate refuses it.
+
     Example:
         >>> from hf_pct import Scores, compare
         >>> report = compare(Scores([1, 2, 3], [1, 1, 0]), Scores([1, 2, 3], [1, 0, 1]))
@@ -62,6 +65,7 @@ class ScoreReport:
     cluster: str | None = None
     notes: list[str] = field(default_factory=list)
     version: str = __version__
+    edited: str = ""
 
     def task(self, name: str) -> TaskReport:
         """The report of one task; an error names those that there are."""
@@ -72,9 +76,10 @@ class ScoreReport:
 
     def to_dict(self, rows: bool = True) -> JsonObject:
         """Plain dicts, lists and numbers; `rows=False` leaves the changed rows out."""
-        names = (name for name in self.__dataclass_fields__ if name != "rows")
+        names = (name for name in self.__dataclass_fields__ if name not in ("rows", "edited"))
         data: JsonObject = {"format": FORMAT, "format_version": FORMAT_VERSION}
         data |= {name: _plain(getattr(self, name)) for name in names}
+        data["seal"] = seal(data)
         if rows:
             data["rows"] = self.rows.to_pylist()
         return data
@@ -91,8 +96,10 @@ class ScoreReport:
         """The report that `to_dict` described. Refuses what is not one, and what a newer hf_pct wrote."""
         check_format(data, FORMAT, FORMAT_VERSION, "a score report", source)
         file = convert(dict(data), _ScoreFile, source)
-        fields = {name: getattr(file, name) for name in cls.__dataclass_fields__ if name != "rows"}
-        return cls(rows=pa.Table.from_pylist(file.rows), **fields)
+        fields = {name: getattr(file, name) for name in cls.__dataclass_fields__ if name not in ("rows", "edited")}
+        numbers = {name: value for name, value in data.items() if name != "rows"}
+        edited = EDITED_SINCE if file.seal not in (None, seal(numbers)) else ""
+        return cls(rows=rows_table(file.rows, f"{source}: rows"), edited=edited, **fields)
 
     def save(self, path: str | os.PathLike, overwrite: bool = False) -> Path:
         """Write the JSON file, whole or not at all."""
@@ -136,6 +143,7 @@ class _ScoreFile:
     notes: list[str] = field(default_factory=list)
     version: str = "unknown"
     rows: list[JsonObject] = field(default_factory=list)
+    seal: str | None = None  # earlier versions wrote none
 
 
 def _plain(value: Any) -> object:

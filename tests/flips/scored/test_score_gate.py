@@ -8,6 +8,8 @@ from score_tables import random_scores, repeated, scored
 
 from hf_pct import GateConfig, NotComparableError, ScoreGateConfig, check_gate, compare
 from hf_pct.cli import main
+from hf_pct.flips.gate import GateResult
+from hf_pct.flips.scored.report import ScoreReport
 from hf_pct.viz.page.write import render_page
 
 
@@ -172,3 +174,42 @@ def test_the_page_lists_the_rules():
     report = compare(random_scores(0), random_scores(1))
     page = render_page(report, gate=check_gate(report, GateConfig(max_nfr=0.001)))
     assert "Held back by the gate" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["tasks"], []),
+        (["confidence"], 1 - 1e-9),
+        (["pooled", "mean", "estimate"], 0.9),
+        (["pooled", "mean", "weights"], {"gsm8k": 0.0, "arc": 1.0}),
+        (["tasks", 0, "outcomes"], {}),
+        (["tasks", 0, "outcomes", "broken"], 0.0),
+        (["tasks", 0, "rates", "dropped"], 0.0),
+        (["tasks", 0, "rates"], {"dropped": 0.0}),
+        (["tasks", 0, "gain", "estimate"], 1.0),
+        (["tasks", 0, "gain", "interval", "low"], 1.0),
+        (["tasks", 1, "task"], "gsm8k"),
+    ],
+)
+@pytest.mark.parametrize("sealed", [True, False])  # reports of earlier versions have no seal
+def test_an_edited_report_never_passes(tmp_path, capsys, path, value, sealed):
+    report = json.loads(two_tasks().to_json())
+    if not sealed:
+        del report["seal"]
+    assert check_gate(ScoreReport.from_dict(report), ScoreGateConfig(max_nfr=0.5, max_score_loss=0.5)).passed
+    *parents, last = path
+    inner = report
+    for key in parents:
+        inner = inner[key]
+    inner[last] = value
+    (tmp_path / "score_report.json").write_text(json.dumps(report))
+    rules = ["--max_nfr", "0.5", "--min_mean_gain=-0.5", "--max_regressed_tasks", "2", "--max_dropped", "0.5"]
+    assert main(["gate", str(tmp_path / "score_report.json"), *rules, "--max_score_loss", "0.5"]) in (2, 3)
+    assert "unexpected error" not in capsys.readouterr().err
+
+
+def test_a_gate_that_judges_nothing_is_no_pass():
+    assert not GateResult(()).passed
+    rules = ScoreGateConfig.from_dict({"tasks": {"gsm8k": {"max_nfr": 0.5}, "arc": {"max_nfr": 0.5}}, "max_nfr": 0.5})
+    assert check_gate(two_tasks(), rules).passed
