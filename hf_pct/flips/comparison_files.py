@@ -1,9 +1,11 @@
 """The files around a comparison: what `hf-pct compare` reads and what it leaves in `--output_dir`."""
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from ..core.decode import convert, load_json, read_text
 from ..core.files import check_can_write, keep_inputs, write_text, write_together
@@ -14,8 +16,34 @@ from .tables.predictions import Predictions
 from .tables.readers import PLAIN, ReadOptions, is_table, read_table
 from .tables.scores import Scores
 
-REPORT_JSON, REPORT_MARKDOWN = "flip_report.json", "flip_report.md"
-TABLES = ("old_predictions.parquet", "new_predictions.parquet")
+
+@dataclass(frozen=True)
+class OutputFiles:
+    """The names of what a comparison leaves in a folder: the report, its text, and a table per model."""
+
+    stem: str
+    tables: tuple[str, ...]
+
+    @property
+    def report(self) -> str:
+        return f"{self.stem}.json"
+
+    @property
+    def text(self) -> str:
+        return f"{self.stem}.md"
+
+
+FLIPS = OutputFiles("flip_report", ("old_predictions.parquet", "new_predictions.parquet"))
+SCORES = OutputFiles("score_report", ("old_scores.parquet", "new_scores.parquet"))
+REPORT_JSON, REPORT_MARKDOWN, TABLES = FLIPS.report, FLIPS.text, FLIPS.tables
+
+
+class Written(Protocol):
+    """A report of any kind."""
+
+    def to_markdown(self) -> str: ...
+
+    def save(self, path: Path, overwrite: bool = False) -> Path: ...
 
 
 def read_side(source: str, options: ReadOptions, run_model: Callable[[], Predictions]) -> Predictions | Scores:
@@ -48,37 +76,54 @@ def read_label_names(path: str) -> list[str]:
     return convert(names, list[str], path)
 
 
-def check_output_dir(folder: Path, overwrite: bool, inputs: Sequence[str | None] = ()) -> None:
+def chain_files(versions: int) -> OutputFiles:
+    """The files of a chain of versions."""
+    return OutputFiles("chain", tuple(f"v{number}_predictions.parquet" for number in range(1, versions + 1)))
+
+
+def candidates_files(models: int) -> OutputFiles:
+    """The files of one old model, which comes first, and its candidates."""
+    names = ("old", *(f"candidate_{number}" for number in range(1, models)))
+    return OutputFiles("candidates", tuple(f"{name}_predictions.parquet" for name in names))
+
+
+def check_output_dir(
+    folder: Path, overwrite: bool, inputs: Sequence[str | os.PathLike | None] = (), files: OutputFiles = FLIPS
+) -> None:
     """Report before the work, not after it, that something is in the way, or that an input would be written over.
 
     `inputs` are what is compared, the old side first: a table may lie where its own copy would go.
     """
-    outputs = [folder / name for name in (REPORT_JSON, REPORT_MARKDOWN, *TABLES)]
-    for path in outputs:
-        check_can_write(path, overwrite)
-    keep_sides(outputs, inputs, TABLES)
-
-
-def keep_sides(outputs: Sequence[Path], inputs: Sequence[str | None], own: Sequence[str]) -> None:
-    for output in outputs:
-        others = [source for number, source in enumerate(inputs) if own[number : number + 1] != (output.name,)]
-        keep_inputs([output], others)
+    for name in (files.report, files.text, *files.tables):
+        check_can_write(folder / name, overwrite)
+        own = files.tables.index(name) if name in files.tables else None
+        keep_inputs([folder / name], [source for number, source in enumerate(inputs) if number != own])
 
 
 def write_comparison(
     folder: Path, report: FlipReport, old: Predictions, new: Predictions, overwrite: bool = False
 ) -> list[Path]:
     """The report as JSON and Markdown, and the two prediction tables that prove it: all of them, or none."""
-    keep_inputs([folder / TABLES[0]], [new.path])
-    keep_inputs([folder / TABLES[1]], [old.path])
-    names = [*TABLES, rows_file(folder / REPORT_JSON).name, REPORT_MARKDOWN, REPORT_JSON]
-    with write_together(folder, names, overwrite) as partial:
-        report.save(partial / REPORT_JSON)
-        write_text(partial / REPORT_MARKDOWN, report.to_markdown())
-        for name, side in zip(TABLES, (old, new), strict=True):
-            write_table(partial / name, side, folder / name)
-        rows = [name for name in names[2:3] if (partial / name).exists()]
-    return [folder / name for name in (REPORT_JSON, REPORT_MARKDOWN, *TABLES, *rows)]
+    return write_output(folder, FLIPS, report, (old, new), overwrite)
+
+
+def write_output(
+    folder: Path, files: OutputFiles, report: Written, tables: Sequence[Predictions | Scores], overwrite: bool = False
+) -> list[Path]:
+    """A report of any kind as JSON and Markdown, and the tables that prove it: all of them, or none."""
+    for number, name in enumerate(files.tables):
+        keep_inputs([folder / name], [table.path for place, table in enumerate(tables) if place != number])
+    rows = [rows_file(folder / files.report).name] if isinstance(report, FlipReport) else []
+    with write_together(folder, [*files.tables, *rows, files.text, files.report], overwrite) as partial:
+        report.save(partial / files.report)
+        write_text(partial / files.text, report.to_markdown())
+        for name, table in zip(files.tables, tables, strict=True):
+            if isinstance(table, Predictions):
+                write_table(partial / name, table, folder / name)
+            else:
+                table.save(partial / name)
+        rows = [name for name in rows if (partial / name).exists()]  # only a report with very many has them
+    return [folder / name for name in (files.report, files.text, *files.tables, *rows)]
 
 
 def write_table(path: Path, side: Predictions, target: Path) -> None:

@@ -263,3 +263,16 @@ def test_a_chain_from_files_to_a_gate(files, capsys):
 def test_options_that_would_have_no_effect_are_refused(files, capsys, words, problem):
     assert main(["compare", *words]) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [[], ["--candidates"]])
+def test_a_second_run_may_read_the_copies_of_the_first_but_not_in_another_order(files, capsys, option):
+    written = ["--output_dir", "out", "--overwrite", *option]
+    assert main(["compare", "v1.parquet", "much.parquet", "little.parquet", *written]) == 0
+    names = ("old", "candidate_1", "candidate_2") if option else ("v1", "v2", "v3")
+    copies = [files / "out" / f"{name}_predictions.parquet" for name in names]
+    before = [path.read_bytes() for path in copies]
+    assert main(["compare", *map(str, copies), *written]) == 0
+    assert [path.read_bytes() for path in copies] == before
+    assert main(["compare", *map(str, reversed(copies)), *written]) == 2
+    assert "is read here and would be written over" in capsys.readouterr().err

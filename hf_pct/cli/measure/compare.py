@@ -139,19 +139,19 @@ def _run_scores(
     from ...core.files import keep_inputs
     from ...core.text import log_safe
     from ...flips.compare import compare
+    from ...flips.comparison_files import SCORES, check_output_dir, write_output
     from ...flips.scored.dispatch import as_scores
-    from ...flips.scored.files import TABLES, check_score_output, write_score_comparison
 
     options |= compare_options(args)
     if args.output_dir:
-        check_score_output(args.output_dir, args.overwrite)
-        keep_inputs((args.output_dir / name for name in TABLES), [old.path, new.path])
+        check_output_dir(args.output_dir, args.overwrite, files=SCORES)
+        keep_inputs((args.output_dir / name for name in SCORES.tables), [old.path, new.path])
     before, after = as_scores(old, "old"), as_scores(new, "new")
     report = compare(before, after, **options)
     if is_main_process():
         print(log_safe(report.to_text()))
         if args.output_dir:
-            written = write_score_comparison(args.output_dir, report, before, after, args.overwrite)
+            written = write_output(args.output_dir, SCORES, report, (before, after), args.overwrite)
             print("\nwritten: " + ", ".join(str(path) for path in written))
     return 0
 

@@ -38,27 +38,29 @@ def run_several(args: argparse.Namespace) -> int:
 def _run_chain(args: argparse.Namespace) -> int:
     """The matrix of NFR between every two versions, and the rows that flip back and forth."""
     from ...flips.chain import compare_chain
-    from ...flips.several.files import CHAIN, check_several_output, write_several
+    from ...flips.comparison_files import chain_files, check_output_dir, write_output
 
+    files = chain_files(len(args.models))
     if args.output_dir:
-        check_several_output(args.output_dir, CHAIN, args.models, args.overwrite)
+        check_output_dir(args.output_dir, args.overwrite, args.models, files)
     versions = _tables(args, args.models, "a chain")
     chain = compare_chain(versions, args.models, allow_partial=args.allow_partial)
     if is_main_process():
         print(chain.to_markdown())
         if args.output_dir:
-            _say_written(write_several(args.output_dir, CHAIN, chain, versions, args.overwrite))
+            _say_written(write_output(args.output_dir, files, chain, versions, args.overwrite))
     return 0
 
 
 def _run_candidates(args: argparse.Namespace) -> int:
     """A table of all candidates against the old model, and the paired differences between them."""
+    from ...flips.comparison_files import candidates_files, check_output_dir, write_output
     from ...flips.render.candidates import candidates_text
     from ...flips.several.candidates import compare_several
-    from ...flips.several.files import CANDIDATES, check_several_output, write_several
 
+    files = candidates_files(len(args.models))
     if args.output_dir:
-        check_several_output(args.output_dir, CANDIDATES, args.models, args.overwrite)
+        check_output_dir(args.output_dir, args.overwrite, args.models, files)
     if args.plots:
         from ...viz.figures.style import need_matplotlib
 
@@ -72,7 +74,7 @@ def _run_candidates(args: argparse.Namespace) -> int:
     print(candidates_text(report))
     if args.output_dir:
         print()
-        _say_written(write_several(args.output_dir, CANDIDATES, report, [old, *candidates], args.overwrite))
+        _say_written(write_output(args.output_dir, files, report, [old, *candidates], args.overwrite))
     if args.plots:
         from ...viz.figures.plots import save_candidates
 
