@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..flips.gate.consistency import check_consistency
 from ..flips.render.public import public_value, without_local_paths
 from ..flips.report import FlipReport
 from ..flips.tables.predictions import Provenance
@@ -22,8 +23,10 @@ def public_report(
 ) -> FlipReport:
     """The report as it goes up: about `repo_id`, without further columns of the data unless they are named.
 
-    A column that is not named is neither in the flipped rows nor among the slices: counts by user name the users.
+    A column that is not named is neither in the flipped rows nor among the slices: counts by user name the users. A
+    report that was changed since it was written is not published.
     """
+    check_consistency(report)
     missing = [name for name in columns if name not in (*report.flips.column_names, *report.slices)]
     if missing and len(report.flips):
         raise ValueError(

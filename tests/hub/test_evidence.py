@@ -130,3 +130,17 @@ def test_a_page_without_texts_holds_no_path_of_this_machine(world, tmp_path):
     for part in (str(tmp_path), str(world), str(world.parent)):
         assert part not in page
     assert "3 rows of rows.jsonl were left out" in page
+
+
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_numbers_that_were_changed_are_neither_judged_nor_shown_nor_published(
+    world, tmp_path, monkeypatch, capsys, verb
+):
+    report = json.loads((world / "new.json").read_text())
+    report["both_right"] += report["negative_flips"]
+    report["negative_flips"] = 0
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.json").write_text(json.dumps(report))
+    assert main([verb, "r.json", *COMMANDS[verb]]) == 3
+    assert "changed after it was written" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["r.json"]

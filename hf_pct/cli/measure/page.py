@@ -28,8 +28,11 @@ def run(args: argparse.Namespace) -> int:
     """Write the page. The exit code says whether it was written; `hf-pct gate` judges the update."""
     from ...core.files import check_can_write, keep_inputs
     from ...flips.chain import ChainReport
+    from ...flips.gate.consistency import check_consistency
     from ...flips.gate.reports import check_gate, load_any_report
     from ...flips.report import FlipReport
+    from ...flips.scored.consistency import check_score_consistency
+    from ...flips.scored.report import ScoreReport
     from ...flips.scored.rules import ScoreGateConfig
     from ...flips.traffic.report import TrafficReport
     from ...viz.page.write import write_page
@@ -51,6 +54,10 @@ def run(args: argparse.Namespace) -> int:
             f"{args.report} is a traffic report, which has no page of its own. hf-pct traffic prints it, and hf-pct "
             "label-plan --page makes a page to label its rows."
         )
+    if isinstance(report, FlipReport):
+        check_consistency(report)  # a page shows no numbers that a gate would not believe
+    if isinstance(report, ScoreReport):
+        check_score_consistency(report)
     if args.folder:
         from ...hub.evidence import check_folder
 
