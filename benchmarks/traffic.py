@@ -12,8 +12,7 @@ import argparse
 import numpy as np
 
 from hf_pct.flips.traffic.estimate import StratumLabels, TrafficLabels
-from hf_pct.flips.traffic.sampling import sequence_bounds
-from hf_pct.flips.traffic.sequential import decide
+from hf_pct.flips.traffic.sampling import decide, sequence_bounds
 
 ROWS = 100_000
 

@@ -51,7 +51,7 @@ MOVED = {
     "flips.markdown": "flips.render.report",
     "flips.members": "flips.studies.member_tables",
     "flips.predicted_norms": "flips.studies.predicted_norms",
-    "flips.prediction_files": "flips.tables.files",
+    "flips.prediction_files": "flips.tables.readers",
     "flips.predictions": "flips.tables.predictions",
     "flips.uncertainty": "flips.studies.uncertainty",
     "hub.access": "hub.client.access",
@@ -139,6 +139,7 @@ RENAMED = {
     }.items()
     for old, end, new in (("add", "_arguments", "add_arguments"), ("run", "", "run"))
 }
+RENAMED["READABLE"] = ("flips.tables.readers", "PLAIN")
 # names that did not move with the rest of their module
 RENAMED |= {
     name: (module, name)

@@ -325,7 +325,7 @@ def check_width(values: np.ndarray | torch.Tensor, width: int, what: str) -> Non
     if values.ndim != 2 or values.shape[1] != width:
         shape = values.shape[1] if values.ndim == 2 else f"shape {tuple(values.shape[1:])}"
         raise ValueError(
-            f"{what} has {shape} logits a row, expected {width}: one for each class of the old model. If the old "
+            f"{what} has {shape} logits per row, expected {width}: one for each class of the old model. If the old "
             "model has other classes than the new one, name it (old_model=) or its classes (old_label_names=[...])."
         )
 

@@ -176,7 +176,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, ContractCho
         return [name for name in named if name == OLD or name.startswith(f"{OLD}_")]
 
     def _hp_search_setup(self, trial: object) -> None:
-        """When a training begins: what depends on settings is made anew where a trial, or anybody, changed them."""
+        """When a training begins: make again what depends on settings that a trial or the caller changed."""
         super()._hp_search_setup(trial)
         if self.model is None:  # transformers 5.0 makes the trial's model after this, and has given up the last one
             self.model = self.call_model_init(trial)
@@ -184,7 +184,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, ContractCho
         self.watch = LossWatch(self.args.divergence_limit)
 
     def follow_settings(self) -> None:
-        """Make anew what depends on settings that were changed, by a search or by hand."""
+        """Make again what depends on settings that were changed, by a search or by hand."""
         self.args.check()
         if self._settings_of_references() != self._prepared_with:
             self._signature_columns = None
@@ -269,7 +269,7 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, ContractCho
         self, model: nn.Module, inputs: Inputs, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
         loss = super().training_step(model, inputs, num_items_in_batch)
-        if self.accelerator.sync_gradients:  # penalties are the same for every batch: once per optimizer step will do
+        if self.accelerator.sync_gradients:  # penalties are the same for every batch: once per step is enough
             self.anchors.add_gradients(self.accelerator)
             self.share_map_gradients()
         return loss

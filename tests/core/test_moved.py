@@ -35,6 +35,7 @@ USED = {
     "hf_pct.flips.ensemble": ["mean_predictions"],
     "hf_pct.flips.ensemble_size": ["nfr_by_ensemble_size"],
     "hf_pct.flips.epochs": ["per_epoch"],
+    "hf_pct.flips.prediction_files": ["READABLE", "read_predictions"],
     "hf_pct.flips.predictions": ["Predictions"],
     "hf_pct.flips.uncertainty": ["uncertainty_of_flips"],
     "hf_pct.merging.alignment": ["align_state"],

@@ -22,7 +22,7 @@ def test_no_shared_class(tmp_path):
 
 def test_a_column_of_the_wrong_width(tmp_path):
     data = texts(8).add_column("old_logits", [[0.0] * 7] * 8)
-    with pytest.raises(ValueError, match=r"'old_logits' has 7 logits a row, expected 4.*old_label_names"):
+    with pytest.raises(ValueError, match=r"'old_logits' has 7 logits per row, expected 4.*old_label_names"):
         trainer(tmp_path, train=data, old_model=None)
 
 
@@ -146,7 +146,7 @@ def test_an_old_model_for_another_problem(tmp_path, problem):
 
 @pytest.mark.parametrize("reference", ["live", "cached"])
 def test_fewer_names_than_the_old_model_has_classes(tmp_path, reference):
-    with pytest.raises(ValueError, match="output of the old model has 4 logits a row, expected 3"):
+    with pytest.raises(ValueError, match="output of the old model has 4 logits per row, expected 3"):
         trainer(tmp_path, old_label_names=NAMES[:3], reference=reference).train()
 
 

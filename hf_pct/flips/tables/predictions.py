@@ -231,7 +231,7 @@ class Predictions:
 
         `label_names` are needed only where the file does not say which classes the model has.
         """
-        from .files import read_predictions
+        from .readers import read_predictions
 
         return read_predictions(Path(path), label_names)
 

@@ -15,7 +15,7 @@ from ..stats import Interval, clopper_pearson
 from .differences import Traffic
 from .estimate import Estimate, TrafficLabels
 from .labels import FilledLabels, count_strata
-from .sequential import SequentialVerdict, decide
+from .sampling import SequentialVerdict, decide
 
 FORMAT = "hf_pct.traffic_report"
 FORMAT_VERSION = 1

@@ -1,16 +1,20 @@
-"""What a sample of the differing rows tells about all of them: exact bounds, once or after every label.
+"""What a sample of the differing rows shows about all of them: exact bounds, once or after every label, and a verdict.
 
 Sampling without replacement: of `differ` rows, an unknown number `total` has the property (the old answer is right);
 `count` of `labelled` randomly drawn ones do.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import special
 
 from ..stats import check_confidence
+
+Verdict = Literal["ship", "hold back", "label on"]
 
 
 def log_chance(count: int, labelled: int, total: int, differ: int) -> float:
@@ -105,3 +109,49 @@ def _last_true(low: int, high: int, holds: Callable[[int], bool]) -> int:
 def _check(count: int, labelled: int, differ: int) -> None:
     if not 0 <= count <= labelled <= differ:
         raise ValueError(f"Got {count} of {labelled} labels of {differ} rows, expected 0 <= count <= labels <= rows.")
+
+
+# ---- a verdict after every label, valid whenever one stops
+
+
+@dataclass(frozen=True)
+class SequentialVerdict:
+    """Whether the traffic's NFR is at most `max_nfr`, and after how many labels that was certain."""
+
+    verdict: Verdict
+    max_nfr: float
+    labels_used: int
+    labels_seen: int
+
+
+def decide(
+    rights: Iterable[str], differ: int, rows: int, max_nfr: float, confidence: float = 0.95
+) -> SequentialVerdict:
+    """Go through the labels (old, new, neither, unsure) in the order of the plan and stop once the verdict is certain.
+
+    The verdict is wrong with a chance of at most 1 - confidence, however often one looks. NFR cannot exceed churn: if
+    that is small enough, no label is needed. An unsure label counts against either verdict.
+    """
+    if not 0 <= max_nfr <= 1:
+        raise ValueError(f"max_nfr is {max_nfr}, expected a fraction from 0 to 1 (1 % is 0.01).")
+    allowed = math.floor(max_nfr * rows + 1e-9)
+    if differ <= allowed:
+        return SequentialVerdict("ship", max_nfr, 0, 0)
+    error = math.log(1 - confidence)
+    old = unsure = labelled = 0
+    seen = list(rights)
+    for right in seen:
+        labelled += 1
+        old, unsure = old + (right == "old"), unsure + (right == "unsure")
+        limit = error - math.log(labelled + 1)
+        if _excludes(old + unsure, labelled, allowed + 1, differ, limit, above=True):
+            return SequentialVerdict("ship", max_nfr, labelled, len(seen))
+        if _excludes(old, labelled, allowed, differ, limit, above=False):
+            return SequentialVerdict("hold back", max_nfr, labelled, len(seen))
+    return SequentialVerdict("label on", max_nfr, labelled, len(seen))
+
+
+def _excludes(count: int, labelled: int, total: int, differ: int, limit: float, *, above: bool) -> bool:
+    """Whether the labels exclude `total` right old answers and every number beyond it."""
+    beyond = total * labelled >= count * differ if above else total * labelled <= count * differ
+    return beyond and log_chance(count, labelled, total, differ) <= limit

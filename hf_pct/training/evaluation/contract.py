@@ -56,7 +56,7 @@ def _point(entry: Mapping[str, object], prefix: str) -> tuple[float, float]:
 
 
 class ContractChoice:
-    """Stands before `Trainer` among a trainer's base classes: it may go back to a checkpoint that it had passed over.
+    """A mixin, to be named before `Trainer`: it may go back to a checkpoint that it had passed over.
 
     Whether a checkpoint keeps the best accuracy of a run is known only when the run has shown it. So each evaluation
     judges every checkpoint that is still on disk again; the start of a run, which no checkpoint holds, is none.

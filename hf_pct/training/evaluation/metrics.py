@@ -28,10 +28,10 @@ class FlipMetrics:
     """`compute_metrics` for a trainer whose label ids are `(labels, answers of each reference in turn)`.
 
     `known` has the references in that order, with the classes of the new model that each of them knows. The one called
-    `old` gives `nfr` and its company, another old model the same with its name behind (`nfr_old_1`), anything else its
-    accuracy. Flips are counted on rows whose class the old model knows; accuracy is over all rows, and rows of added
-    classes get an accuracy of their own. Rows labelled -100 are left out of everything. The caller's own metrics see
-    plain labels, and win where names collide.
+    `old` gives `nfr` and the related rates, another old model the same with its name behind (`nfr_old_1`), others
+    their accuracy. Flips are counted on rows whose class the old model knows; accuracy is over all rows, and rows of
+    added classes get an accuracy of their own. Rows labelled -100 are left out of everything. The caller's own
+    metrics see plain labels, and win where names collide.
     """
 
     def __init__(self, known: Mapping[str, np.ndarray], user: Callable[..., Metrics] | None = None) -> None:

@@ -192,7 +192,7 @@ class ReferenceSource:
         return stamp, rows
 
     def _can_be_kept(self, dataset: RowSource, part: ReferencePart, training: bool) -> bool:
-        """Whether one answer per row will do. A training set for which it will not is an error: 'cached' was asked."""
+        """Whether one answer per row is enough. A training set that needs more is an error: 'cached' was asked for."""
         what = "training" if training else "evaluation"
         if part.is_fixed(dataset) and is_plain(dataset):
             return True

@@ -5,8 +5,7 @@ import pytest
 
 from hf_pct.flips.stats import clopper_pearson
 from hf_pct.flips.traffic.estimate import StratumLabels, TrafficLabels
-from hf_pct.flips.traffic.sampling import mixture_bounds, sequence_bounds, total_bounds
-from hf_pct.flips.traffic.sequential import decide
+from hf_pct.flips.traffic.sampling import decide, mixture_bounds, sequence_bounds, total_bounds
 
 ROWS = 2000
 

@@ -1,5 +1,6 @@
 """Readers of tables and of other tools' logs, one file per format; the format is found by looking at the content."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -22,6 +23,7 @@ __all__ = [
     "is_table",
     "parse_columns",
     "read_plain_table",
+    "read_predictions",
     "read_scores",
     "read_table",
 ]
@@ -85,6 +87,17 @@ def read_plain_table(path: Path) -> pa.Table:
     if not csv.missing(source):
         return csv.arrow_table(source)
     raise ValueError(f"{path} ends in {path.suffix or 'nothing'}, expected one of {', '.join(PLAIN)}.")
+
+
+def read_predictions(path: Path, label_names: Sequence[str] | None = None) -> Predictions:
+    """A file of answers as `Predictions`; `label_names` fill in what the file does not say."""
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise FileNotFoundError(f"{path} {what}, expected a file of predictions ({', '.join(PLAIN)}).")
+    table = read_table(path, ReadOptions(label_names=label_names))
+    if not isinstance(table, Predictions):
+        raise ValueError(f"{path} holds scores, expected answers with labels. Read it with Scores.load.")
+    return table
 
 
 def read_scores(path: Path, options: ReadOptions | None = None) -> Scores:
