@@ -80,6 +80,11 @@ def _decoded_bytes(column: pa.ChunkedArray) -> int:
     return total
 
 
+def text_budget() -> int:
+    """How many bytes of text one file may have: it is decoded, and made into a table, beside itself."""
+    return free_memory() // 4
+
+
 def free_memory() -> int:
     """Bytes of memory that can be used now; of a system that does not say, all that it has."""
     try:

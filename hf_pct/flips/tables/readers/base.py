@@ -5,7 +5,9 @@ import gzip
 import hashlib
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from io import BufferedReader
@@ -17,6 +19,7 @@ import msgspec
 from ....core.decode import JsonObject, in_words, parse_json
 from ..predictions import Predictions
 from ..scores import Scores
+from ..unpacked import text_budget
 from .options import ReadOptions
 
 T = TypeVar("T")
@@ -38,7 +41,7 @@ class Source:
         with self.path.open("rb") as file:
             start = file.read(_HEAD)
         if start[:2] == b"\x1f\x8b":
-            with gzip.open(self.path, "rb") as packed:
+            with self._opened() as packed:
                 return packed.read(_HEAD)
         return start
 
@@ -83,9 +86,13 @@ class Source:
         return self.path.is_file() and zipfile.is_zipfile(self.path)
 
     def content(self) -> bytes:
-        """All bytes, unpacked."""
-        with self._open() as file:
-            return file.read()
+        """All bytes, unpacked; a file that is small on disk and endless in memory is refused."""
+        most = text_budget()
+        with self._opened() as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise ValueError(_too_large(self.path, most))
+        return content
 
     def text(self) -> str:
         """The whole text."""
@@ -96,13 +103,28 @@ class Source:
         if self.encoding.startswith("utf-16"):
             yield from (line.encode() for line in self.text().split("\n") if line.strip())
             return
-        with self._open() as file:
-            for number, line in enumerate(file):
+        most = text_budget()
+        with self._opened() as file:
+            for number, line in enumerate(iter(lambda: file.readline(most + 1), b"")):
+                if len(line) > most:
+                    raise ValueError(_too_large(self.path, most))
                 if line.strip():
                     yield line.removeprefix(codecs.BOM_UTF8) if number == 0 else line
 
-    def _open(self) -> gzip.GzipFile | BufferedReader:
-        return gzip.open(self.path, "rb") if self.packed else self.path.open("rb")
+    @contextmanager
+    def _opened(self) -> Iterator[gzip.GzipFile | BufferedReader]:
+        try:
+            with gzip.open(self.path, "rb") if self.packed else self.path.open("rb") as file:
+                yield file
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{self.path} is not a whole gzip file ({error}). Make it, or copy it, again.") from error
+
+
+def _too_large(path: Path, most: int) -> str:
+    return (
+        f"{path} has {path.stat().st_size:,} bytes and unpacks to more than {most:,}, which is more than may be used "
+        "here: a damaged or hostile file, or one for a larger machine. Split it, or save it as parquet."
+    )
 
 
 def _decoded(content: bytes, source: Source) -> str:

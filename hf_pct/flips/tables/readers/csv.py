@@ -60,7 +60,7 @@ def arrow_table(source: Source, as_text: Sequence[str] | None = None) -> pa.Tabl
         as_text = next(standard_csv.reader(io.StringIO(source.start), delimiter=delimiter), [])
     types = {name: pa.string() for name in as_text}
     try:
-        return csv.read_csv(
+        table = csv.read_csv(
             io.BytesIO(content),
             parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content),
             convert_options=csv.ConvertOptions(column_types=types, strings_can_be_null=False),
@@ -69,3 +69,7 @@ def arrow_table(source: Source, as_text: Sequence[str] | None = None) -> pa.Tabl
         raise ValueError(
             f"{source.path} cannot be read as a CSV file with a header line: {str(error).splitlines()[0]}"
         ) from error
+    doubled = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"{source.path} has several columns called {', '.join(doubled)}. Keep the one that is meant.")
+    return table

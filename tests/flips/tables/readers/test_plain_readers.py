@@ -123,3 +123,24 @@ def test_what_is_missing_is_named(tmp_path, content, mapping, message):
 def test_mappings_that_make_no_sense(text, message):
     with pytest.raises(ValueError, match=message):
         parse_columns(text)
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.jsonl.gz"])
+def test_a_packed_file_that_is_cut_damaged_or_endless(tmp_path, monkeypatch, name):
+    text = csv_text(",") if "csv" in name else "\n".join(json.dumps({"id": row, "score": 1.0}) for row in range(99))
+    whole = gzip.compress(text.encode())
+    path = tmp_path / name
+    for damaged in (whole[:-9], whole[:20] + b"\x00" + whole[21:], whole[:40]):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match="is not a whole gzip file"):
+            read_scores(path, OPTIONS)
+    path.write_bytes(whole)
+    monkeypatch.setattr("hf_pct.flips.tables.unpacked.free_memory", lambda: 100)
+    with pytest.raises(ValueError, match=r"unpacks to more than 25, which is more than may be used"):
+        read_scores(path, OPTIONS)
+
+
+def test_two_columns_with_one_name(tmp_path):
+    (tmp_path / "t.csv").write_text("id,label,prediction,prediction\n1,a,a,b\n")
+    with pytest.raises(ValueError, match="several columns called prediction"):
+        Predictions.load(tmp_path / "t.csv")
