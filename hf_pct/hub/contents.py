@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "adapter_model.safetensors")
-MODEL_FILES = (*WEIGHTS, *CONFIG_FILES, "adapter_config.json", *PROCESSOR_FILES)
+MODEL_FILES = (*WEIGHTS, *CONFIG_FILES, "adapter_config.json", "pct_labels.json", *PROCESSOR_FILES)
 RECORDS = ("pct_config.json", "pct_merge.json", "pct_update.json")
 # of another model once these files are up: what a commit takes away with it
 _PICKLED = ("pytorch_model*.bin", "pytorch_model.bin.index.json", "adapter_model.bin", "tf_model.h5", "*.msgpack")
@@ -50,6 +50,11 @@ def gather(
     elif hasattr(model, "save_pretrained"):
         saved = target.parent / "saved"
         model.save_pretrained(saved)
+        if hasattr(model, "peft_config"):
+            from ..models.load.adapters import save_labels
+            from ..models.load.answering import label_names_of
+
+            save_labels(saved, label_names_of(model))  # PEFT does not keep them
         _from_folder(saved, target)
     elif hasattr(model, "pretrained_cfg"):
         write_raw_timm(model, target, label_names, model_args)

@@ -21,8 +21,10 @@ from torch import Tensor
 from ..core.files import check_output_folder, output_problems, whole_folder
 from ..core.fingerprints import file_hash, hash_file_weights
 from ..core.model_folder import links_outside, side_files
+from ..models.load.adapters import save_labels
 from .checkpoints.lora_files import CONFIG, WEIGHTS, LoraAdapter, adapter_differences, merged_settings, open_adapter
 from .checkpoints.lora_files import is_adapter_folder as is_adapter_folder
+from .checkpoints.lora_labels import class_names, in_label_space
 from .checkpoints.record import FILE_NAME, CurveTable, MergeRecord, Settings, Source, versions
 from .groups import check_alpha
 from .interpolate import merge_tensor, raise_all
@@ -50,7 +52,7 @@ def merge_lora(
     """Write the merged adapter; `rank=None` keeps it exact, which takes the sum of both ranks.
 
     At alpha 0 and 1 the new or the old adapter is written as it is. Modules that were trained whole (the classifier)
-    are interpolated.
+    are interpolated; where the adapters say their classes (`pct_labels.json`), its rows are matched by their names.
 
     Example:
         >>> from hf_pct.merging import merge_lora
@@ -67,13 +69,19 @@ def merge_lora(
         problems += lines
         if adapter is not None:
             adapters.append(adapter)
+    names: list[list[str]] = []
     if len(adapters) == 2:
-        problems += adapter_differences(*adapters)
+        names, lines = class_names(*adapters)
+        if names and not lines:
+            adapters[0], lines = in_label_space(*adapters, names)
+        problems += lines or adapter_differences(*adapters)
         problems += links_outside(adapters[1].folder, side_files(adapters[1].folder))
     raise_all(problems and problems + output_problems(target), "These adapters cannot be merged")
     check_output_folder(target)
     with whole_folder(target) as partial:
         result = _write(partial, adapters[0], adapters[1], alpha, rank)
+        if names:
+            save_labels(partial, names[0] if alpha == 1.0 else names[1])
         cost = {"rank": result.rank, "relative_error": result.relative_error}
         record = _record(partial, adapters, alpha, curve, {**(selection or {}), **cost})
         (partial / FILE_NAME).write_text(record.to_json(), encoding="utf-8")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from datasets import ClassLabel, Dataset
 from torch import nn
-from transformers import AutoConfig, HfArgumentParser, set_seed
+from transformers import HfArgumentParser, set_seed
 
 from ..core.decode import JsonObject, load_yaml
 from ..core.errors import NOT_COMPARABLE, WRONG_USE, NotComparableError
@@ -26,6 +26,8 @@ from ..methods.argument_fields import arguments_for, older_names, warn_of_older_
 from ..methods.base import TrainingMethod
 from ..methods.registry import methods_of
 from ..models.data import load_data
+from ..models.load import load_config, load_model
+from ..models.load.adapters import is_adapter
 from ..models.predict import predict
 from ..models.types import Processor
 from .arguments import method_field
@@ -202,10 +204,13 @@ def with_label_ids(rows: Dataset, column: str, names: Sequence[str]) -> Dataset:
 
 
 def label_list(model: str | None, revision: str | None) -> list[str]:
-    """A model's classes in the order of its logits, from its config alone; none without a model."""
+    """A model's classes in the order of its logits; none without a model. Most say them in their config alone."""
     if model is None:
         return []
-    names = AutoConfig.from_pretrained(model, revision=revision).id2label
+    folder = Path(model)
+    if is_adapter(model, revision) or (folder.is_dir() and not (folder / "config.json").is_file()):
+        return list(load_model(model, revision=revision).label_names or ())
+    names = load_config(model, revision).id2label
     return [names[index] for index in sorted(names)]
 
 
@@ -258,7 +263,8 @@ def train_and_measure(
     trainer.accelerator.wait_for_everyone()
     report = None
     if args.old_model is not None:
-        new, old = (predict(model, held_out, **columns) for model in (args.output_dir, args.old_model))
+        new = predict(args.output_dir, held_out, **columns)
+        old = predict(args.old_model, held_out, revision=args.old_revision, **columns)
         report = compare(old, new)
         if trainer.is_world_process_zero():
             write_comparison(Path(args.output_dir), report, old, new, overwrite=True)

@@ -216,21 +216,34 @@ def test_a_merger_pushes_the_model_with_its_flips(hub, client, update, tmp_path)
 
 def test_an_adapter(hub, client, update, tmp_path):
     pytest.importorskip("peft")
-    notes = client.run(
+    notes, names, logits, of_commit = client.run(
         """
+        import numpy
         from peft import LoraConfig, get_peft_model
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
+        from hf_pct import predict
         from hf_pct.hub.publish import push_update
         model = AutoModelForSequenceClassification.from_pretrained("org/intent-v1")
-        adapted = get_peft_model(model, LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"]))
+        model.config.id2label = {i: f"class {i}" for i in model.config.id2label}  # classes that its base does not say
+        settings = LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"], init_lora_weights=False)
+        adapted = get_peft_model(model, settings)
         tokenizer = AutoTokenizer.from_pretrained("org/intent-v1")
-        result = push_update(adapted, a.report, "org/adapter", processor=tokenizer).notes
+        notes = push_update(adapted, a.report, "org/adapter", processor=tokenizer).notes
+        rows = [{"text": "turn on the light", "label": "class 0"}, {"text": "stop", "label": "class 1"}]
+        options = {"progress": False, "use_cache": False}
+        loaded, live = predict("org/adapter", rows, **options), predict(adapted, rows, processor=tokenizer, **options)
+        same = bool(numpy.allclose(loaded.logits, live.logits, atol=1e-4))
+        result = notes, list(loaded.label_names), same, loaded.provenance.revision
         """,
         report=update.report,
     )
     assert any("adapter" in note for note in notes)
+    assert names == [f"class {number}" for number in range(len(names))]
+    assert logits
+    assert re.fullmatch("[0-9a-f]{40}", of_commit)
     repo = hub.model("org/adapter")
-    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json"} <= set(repo.files)
+    files = {"adapter_config.json", "adapter_model.safetensors", "pct_labels.json", "tokenizer.json"}
+    assert files <= set(repo.files)
     card = repo.files["README.md"].decode()
     assert "library_name: peft" in card
     assert "base_model: org/intent-v1" in card

@@ -181,6 +181,89 @@ def test_an_end_keeps_the_files_and_the_tokenizer_comes_along(pair, tmp_path):
     assert not (tmp_path / "out/training_args.bin").exists()
 
 
+# ---- the names of classes
+
+
+def named(folder, names):
+    (folder / "pct_labels.json").write_text(json.dumps({"label_names": names}))
+
+
+def names_of(folder):
+    return json.loads((folder / "pct_labels.json").read_text())["label_names"]
+
+
+def head(folder):
+    return load_file(folder / "adapter_model.safetensors")["base_model.model.classifier.weight"]
+
+
+def test_rows_of_the_classifier_are_matched_by_name(pair, tmp_path):
+    named(pair[0], ["a", "b", "c"])
+    named(pair[1], ["c", "a", "b"])
+    merge_lora(*pair, tmp_path / "out", alpha=0.3)
+    torch.testing.assert_close(head(tmp_path / "out"), 0.3 * head(pair[0])[[2, 0, 1]] + 0.7 * head(pair[1]))
+    assert names_of(tmp_path / "out") == ["c", "a", "b"]
+    for alpha, side in ((0.0, 1), (1.0, 0)):  # an end is that adapter as it is, with its own order
+        merge_lora(*pair, tmp_path / f"end{side}", alpha=alpha)
+        assert torch.equal(head(tmp_path / f"end{side}"), head(pair[side]))
+        assert names_of(tmp_path / f"end{side}") == names_of(pair[side])
+
+
+def test_an_added_class_keeps_the_new_row(pair, tmp_path):
+    state = load_file(pair[1] / "adapter_model.safetensors")
+    state["base_model.model.classifier.weight"] = torch.randn(4, 10)
+    save_file(state, pair[1] / "adapter_model.safetensors")
+    named(pair[0], ["a", "b", "c"])
+    named(pair[1], ["new", "a", "b", "c"])
+    merge_lora(*pair, tmp_path / "out", alpha=0.5)
+    assert torch.equal(head(tmp_path / "out")[0], head(pair[1])[0])
+    torch.testing.assert_close(head(tmp_path / "out")[1:], 0.5 * head(pair[0]) + 0.5 * head(pair[1])[1:])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (["a", "b", "c"], ["x", "y", "z"], "share no label name"),
+        (["a", "b", "c"], ["a", "b", "x"], "lacks 1 labels of the old one"),
+        (["a", "b", "c"], None, "does not say its classes, and its base cannot be read"),
+    ],
+)
+def test_classes_that_cannot_be_matched_are_refused(pair, tmp_path, old, new, said):
+    named(pair[0], old)
+    if new is not None:
+        named(pair[1], new)
+    with pytest.raises(NotComparableError, match=rf"{said}.*pct_labels\.json"):
+        merge_lora(*pair, tmp_path / "out", alpha=0.5)
+
+
+def test_a_base_says_the_classes_of_an_adapter_that_does_not(tmp_path):
+    from merging_kit import tiny_bert
+
+    tiny_bert(0).save_pretrained(tmp_path / "base")
+    own = list(tiny_bert(0).config.id2label.values())
+    pair = [
+        write_adapter(tmp_path / name, 1, base_model_name_or_path=str(tmp_path / "base")) for name in ("old", "new")
+    ]
+    named(pair[0], own[::-1])
+    merge_lora(*pair, tmp_path / "out", alpha=0.5)
+    torch.testing.assert_close(head(tmp_path / "out"), (head(pair[0]).flip(0) + head(pair[1])) / 2)
+    assert names_of(tmp_path / "out") == own
+
+
+def test_a_classifier_trained_by_factors_cannot_be_reordered(pair, tmp_path):
+    for folder in pair:
+        state = load_file(folder / "adapter_model.safetensors")
+        del state["base_model.model.classifier.weight"]
+        state["base_model.model.classifier.lora_A.weight"] = torch.randn(2, 10)
+        state["base_model.model.classifier.lora_B.weight"] = torch.randn(3, 2)
+        save_file(state, folder / "adapter_model.safetensors")
+    named(pair[0], ["a", "b", "c"])
+    named(pair[1], ["b", "a", "c"])
+    with pytest.raises(NotComparableError, match="classifier was trained by factors"):
+        merge_lora(*pair, tmp_path / "out", alpha=0.5)
+    named(pair[1], ["a", "b", "c"])
+    merge_lora(*pair, tmp_path / "out", alpha=0.5)
+
+
 def test_what_the_factors_do_not_say_is_refused(tmp_path):
     old = write_adapter(tmp_path / "old", 1, init_lora_weights="pissa_niter_4")
     new = write_adapter(tmp_path / "new", 2)

@@ -13,13 +13,20 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Image
 from PIL import Image as Pictures
 from training_kit import NAMES, bert, texts, tokenizer
-from transformers import AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from hf_pct.flips.report import FlipReport
 from hf_pct.merging.checkpoints.stream import merge_checkpoints
 from hf_pct.models.load.timm_models import timm_classifier
 from hf_pct.models.predict import predict
-from hf_pct.training.script import DataArguments, cut_texts_at, label_names, parse_arguments, with_label_ids
+from hf_pct.training.script import (
+    DataArguments,
+    cut_texts_at,
+    label_list,
+    label_names,
+    parse_arguments,
+    with_label_ids,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEFT_BEHIND = {"model.safetensors", "flip_report.json", "flip_report.md", "train_results.json", "eval_results.json"}
@@ -108,6 +115,26 @@ def test_what_a_model_was_trained_to_read_travels_with_it(tmp_path, text_models,
         cut_texts_at(saved, 0)
     cut_texts_at(saved, 100)
     assert saved.model_max_length == 5  # never longer than the model can read
+
+
+def test_an_adapter_may_be_the_old_model(tmp_path):
+    peft = pytest.importorskip("peft")
+    task = write_text_task(tmp_path)
+    start = AutoModelForSequenceClassification.from_pretrained(tmp_path / "old")
+    settings = peft.LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query"], init_lora_weights=False)
+    peft.get_peft_model(start, settings).save_pretrained(tmp_path / "adapter")
+    assert label_list(str(tmp_path / "adapter"), None) == NAMES
+    (tmp_path / "adapter" / "pct_labels.json").write_text(json.dumps({"label_names": NAMES[::-1]}))
+    assert label_list(str(tmp_path / "adapter"), None) == NAMES[::-1]
+    launch(
+        "text_classification/run_text_update.py", EXAMPLES / "text_classification" / "fd_lm.yaml",
+        *task, "--old_model", tmp_path / "adapter", "--num_train_epochs", 1,
+    )  # fmt: skip
+    report = FlipReport.load(tmp_path / "out" / "flip_report.json")
+    metrics = json.loads((tmp_path / "out" / "eval_results.json").read_text())
+    assert metrics["eval_nfr"] == pytest.approx(report.nfr)
+    with pytest.raises(ValueError, match="nowhere is not a folder with a model in it"):
+        label_list(str(tmp_path / "nowhere"), None)
 
 
 def test_image_update(tmp_path):
@@ -221,6 +248,7 @@ def test_a_first_version_needs_no_old_model(tmp_path):
     [
         (["--method", "none"], "metric_for_best_model='nfr' is about an old model, and there is none"),
         (["--train_file", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--old_model", "{folder}/old", "--output_dir", "{folder}/old"], "compared with itself"),
         (["--label_column_name", "kind"], "label_column_name is 'kind', the rows have id, text, label"),
         (["--reference", "cached", "--method", "fd-lm"], "There is no old model and the training set has no column"),
     ],
@@ -228,6 +256,7 @@ def test_a_first_version_needs_no_old_model(tmp_path):
 def test_what_a_script_cannot_do_is_one_message(tmp_path, changes, message):
     task = write_text_task(tmp_path)[2:]
     settings = EXAMPLES / "text_classification" / "fd_lm.yaml"
+    changes = [change.format(folder=tmp_path) for change in changes]
     result = run("text_classification/run_text_update.py", settings, *task, *changes)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr

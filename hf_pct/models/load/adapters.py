@@ -18,6 +18,7 @@ from transformers.utils import cached_file
 from ...core.decode import read_json
 from ...core.files import write_text
 from ...core.versions import missing_extra
+from ..revisions import snapshot_origin
 from .weights import load_config, load_weights
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS = ADAPTER_FILES = ("adapter_config.json", "adapt
 LABELS_FILE = "pct_labels.json"
 """The names of an adapter's classes, which PEFT does not keep."""
 _PREFIX = "base_model.model."
+_OWN_PROCESSOR = ("tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,19 @@ def is_adapter(name: str, revision: str | None = None) -> bool:
         return (Path(name) / ADAPTER_CONFIG).is_file() and not (Path(name) / "config.json").is_file()
     if Path(name).exists() or Path(name).is_absolute() or name.count("/") > 1:
         return False
-    quietly = {
-        f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors", "gated_repo")
-    }
     try:
-        files = [cached_file(name, file, revision=revision, **quietly) for file in ("config.json", ADAPTER_CONFIG)]
+        files = [_on_hub(name, file, revision) for file in ("config.json", ADAPTER_CONFIG)]
     except (OSError, ValueError):
         return False  # `load_config` says what is wrong
     return files[0] is None and files[1] is not None
+
+
+def _on_hub(name: str, file: str, revision: str | None) -> str | None:
+    """Where a file of a Hub repository is now, or None when the repository does not have it."""
+    quietly = {
+        f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors", "gated_repo")
+    }
+    return cached_file(name, file, revision=revision, **quietly)
 
 
 def adapter_folder(source: str, revision: str | None = None) -> Path:
@@ -70,6 +77,8 @@ def adapter_folder(source: str, revision: str | None = None) -> Path:
             f"{source} is not a folder with an adapter in it, and not an adapter on the Hub that can be reached "
             f"({str(error).splitlines()[0]}) Expected {' and '.join(ADAPTER_FILES)}."
         ) from error
+    for name in (LABELS_FILE, *_OWN_PROCESSOR):
+        _on_hub(source, name, revision)  # beside the others, where the repository has it
     return paths[0].parent
 
 
@@ -78,13 +87,15 @@ def load_adapter(
     revision: str | None = None,
     dtype: torch.dtype = torch.float32,
     label_names: Sequence[str] | None = None,
-) -> tuple[nn.Module, str, str | None]:
-    """The model that an adapter and its base make, where its processor is saved, and its revision.
+) -> tuple[nn.Module, str | None, tuple[str, str | None]]:
+    """The model that an adapter and its base make, the adapter's revision, and where and of which its processor is.
 
     The adapter is added to the weights where its kind allows that, so that the result is a plain model: it can be
     merged, compared tensor by tensor, and used as an old model.
     """
     folder = adapter_folder(name, revision)
+    origin = snapshot_origin(folder)  # a branch may move, a commit does not
+    revision = origin[1] if origin else revision
     lacking = [file for file in ADAPTER_FILES if not (folder / file).is_file()]
     if lacking:
         raise ValueError(f"{folder} holds an adapter without {' and '.join(lacking)}; weights must be safetensors.")
@@ -96,16 +107,16 @@ def load_adapter(
         config = load_config(base, settings.revision)
     except ValueError as error:
         raise ValueError(f"The adapter in {folder} was trained on {base}, which cannot be loaded: {error}") from error
-    names = list(label_names or _saved_labels(folder) or _class_names(folder, config))
+    names = list(label_names or saved_labels(folder) or _class_names(folder, config))
     module, missing = base_with_head(base, [folder], settings.revision, dtype, names)
     if missing[folder]:
         raise ValueError(headless(folder, base, missing[folder]) + ".")
     model = peft_model_class().from_pretrained(module, str(folder))
     plain = model.merge_and_unload() if hasattr(model, "merge_and_unload") else model
     plain.eval()
-    own = ("tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
-    reads = folder if any((folder / file).is_file() for file in own) else base
-    return plain, str(reads), revision
+    if any((folder / file).is_file() for file in _OWN_PROCESSOR):
+        return plain, revision, (name, revision)
+    return plain, revision, (base, settings.revision)
 
 
 def base_with_head(
@@ -139,9 +150,21 @@ def save_labels(folder: Path, label_names: Sequence[str]) -> None:
     write_text(folder / LABELS_FILE, text, overwrite=True)
 
 
-def _saved_labels(folder: Path) -> list[str] | None:
+def saved_labels(folder: Path) -> list[str] | None:
+    """The names of an adapter's classes, where they were kept beside it."""
     path = folder / LABELS_FILE
     return read_json(path, _AdapterLabels, "the names of an adapter's classes").label_names if path.is_file() else None
+
+
+def adapter_labels(folder: Path) -> list[str] | None:
+    """The names of an adapter's classes: those kept beside it, or its base's; None where neither can be read."""
+    if (names := saved_labels(folder)) is not None:
+        return names
+    settings = read_json(folder / ADAPTER_CONFIG, _AdapterSettings, "the settings of an adapter")
+    try:
+        return _class_names(folder, load_config(str(settings.base_model_name_or_path), settings.revision))
+    except ValueError:
+        return None
 
 
 def _class_names(folder: Path, config: PretrainedConfig) -> list[str]:

@@ -60,8 +60,8 @@ def load_single(
         return _wrap_module(model, processor, max_length, label_names)
     name = str(model)
     if is_adapter(name, revision):
-        module, saved_processor, revision = load_adapter(name, revision, dtype, label_names)
-        loaded = _wrap_module(module, processor or saved_processor, max_length, label_names, revision, owned=True)
+        module, revision, (reads, of_revision) = load_adapter(name, revision, dtype, label_names)
+        loaded = _wrap_module(module, processor or reads, max_length, label_names, of_revision, owned=True)
         return replace(loaded, name=recorded_name(name), revision=revision)
     module, revision, missing = load_weights(name, revision, dtype)
     refuse_missing(name, module.config, missing)
