@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from torch.nn import functional
 from training_kit import bert, images, texts, timm_model, trainer
 from transformers import BertForSequenceClassification
 from transformers.distributed import DistributedConfig
@@ -18,6 +19,18 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 SHARDS = "fsdp_size" in inspect.signature(DistributedConfig).parameters  # newer than transformers 5.0
 ANCHORED = {"l2_sp_weight": 0.1, "prior_weight_decay": 0.5}
+
+
+def weighted(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+    """A class-weighted loss as people write it for `Trainer`."""
+    sums = functional.cross_entropy(outputs.logits, labels, torch.tensor([1.0, 5.0, 1.0, 0.2]), reduction="sum")
+    return sums / num_items_in_batch
+
+
+OWN_LOSS: dict[str, Any] = {
+    "compute_loss_func": weighted, "eval_strategy": "epoch", "save_strategy": "epoch", "load_best_model_at_end": True,
+    "metric_for_best_model": "contract",
+}  # fmt: skip
 
 
 def run(folder: Path, kind: str, model: Any, old: Any, data: Any, **settings: Any) -> Any:
@@ -40,7 +53,8 @@ def run(folder: Path, kind: str, model: Any, old: Any, data: Any, **settings: An
     if run.is_world_process_zero():
         save_file(whole, folder / f"{kind}.safetensors")
         penalty = [entry.get("loss_l2_sp", 0.0) for entry in run.state.log_history if "loss" in entry][-1]
-        facts = {"processes": run.accelerator.num_processes, "penalty": penalty, **metrics}
+        best = str(run.state.best_model_checkpoint).rpartition("/")[2]
+        facts = {"processes": run.accelerator.num_processes, "penalty": penalty, "best": best, **metrics}
         (folder / f"{kind}.json").write_text(json.dumps(facts))
     return run
 
@@ -63,6 +77,8 @@ def refuse_different_references(folder: Path, rank: int) -> None:
 def main(folder: Path) -> None:
     batch = {"per_device_train_batch_size": 8}
     run(folder, "text", bert(seed=1), bert(seed=2), texts, **batch)
+    shared = {"per_device_train_batch_size": 4, "gradient_accumulation_steps": 2}
+    run(folder, "own loss", bert(seed=1), bert(seed=2), texts, **shared, **OWN_LOSS)
     apart = run(folder, "unhashed", bert(seed=1), bert(seed=2), unhashed, **batch)
     refuse_different_references(folder, apart.accelerator.process_index)
     last = run(folder, "vit", timm_model(seed=1), timm_model(seed=2), images, **batch)

@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ddp_script import ANCHORED, SHARDS, run
+from ddp_script import ANCHORED, OWN_LOSS, SHARDS, run
 from safetensors.torch import load_file
 from training_kit import bert, distance, images, texts, timm_model
 from two_processes import run_in_two_processes
@@ -23,6 +23,7 @@ def two_processes(tmp_path_factory):
 CASES = {
     "text": (bert, texts, {}),
     "vit": (timm_model, images, {}),
+    "own loss": (bert, texts, OWN_LOSS),  # in four batches of four; the best checkpoint is the same one too
     "fsdp": (bert, texts, ANCHORED),  # weights spread over the processes by FSDP2, and held near the old ones
 }
 
@@ -39,6 +40,7 @@ def test_two_processes_of_eight_equal_one_of_sixteen(tmp_path, two_processes, ki
     assert (ours["processes"], theirs["processes"]) == (1, 2)
     for name in ("eval_nfr", "eval_pfr", "eval_accuracy", "eval_old_accuracy", "penalty"):
         assert theirs[name] == pytest.approx(ours[name], rel=1e-4)
+    assert theirs["best"] == ours["best"]
 
 
 def test_two_processes_write_one_table(two_processes):
