@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.decode import load_yaml
+from ..core.decode import JsonObject, load_yaml
 
 HELP = "YAML file with the same keys as these options, `key: value` per line; options given here go over it"
 _WHAT = "a YAML file of options, `key: value` per line"
@@ -22,9 +22,12 @@ def config_of(arguments: Sequence[str]) -> Path | None:
         return None
 
 
-def apply_config(parser: argparse.ArgumentParser, path: Path) -> None:
-    """Make the file's values the defaults of a command's options; every problem in it is reported at once."""
-    values = load_yaml(path, _WHAT)
+def apply_config(parser: argparse.ArgumentParser, path: Path, recorded: JsonObject | None = None) -> None:
+    """Make the file's values the defaults of a command's options; every problem in it is reported at once.
+
+    `recorded` are the options where the file is a record that holds more than them.
+    """
+    values = load_yaml(path, _WHAT) if recorded is None else recorded
     if not isinstance(values, dict):
         kind = "nothing" if values is None else type(values).__name__
         raise ValueError(f"{path} holds {kind}, expected lines such as `max_nfr: 0.01`.")

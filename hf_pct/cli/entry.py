@@ -96,7 +96,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     name = next((word for word in arguments if word in COMMANDS), None)
     path = config_file.config_of(arguments)
     if name and path and not _reads_itself(load_command(name), path):
-        config_file.apply_config(commands[name], path)
+        recorded = getattr(load_command(name), "recorded_options", lambda path: None)(path)
+        config_file.apply_config(commands[name], path, recorded)
     return parser.parse_args(arguments)
 
 

@@ -43,3 +43,13 @@ def test_what_cannot_be_used_says_so(files, capsys):
     assert "has no column id" in capsys.readouterr().err
     assert main(["policy", "bayes", versions[0], "--calibration", versions[1], *output]) != 0
     assert not (files / "decided.parquet").exists()
+
+
+def test_no_input_is_written_over(files, capsys):
+    versions = [str(files / f"v{number}.parquet") for number in (1, 2)]
+    before = [path.read_bytes() for path in sorted(files.iterdir())]
+    for output in (*versions, str(files / "rows.csv")):
+        options = ["--calibration", str(files / "rows.csv"), "--output", output, "--overwrite"]
+        assert main(["policy", "bayes", *versions, *options]) == 2
+        assert "is read here and would be written over" in capsys.readouterr().err
+    assert [path.read_bytes() for path in sorted(files.iterdir())] == before

@@ -1,5 +1,6 @@
 """What is wrong with a request is said before anything is trained: every problem, what was expected, and the fix."""
 
+import json
 import os
 from pathlib import Path
 
@@ -171,3 +172,26 @@ def test_a_file_that_is_no_table_is_named_with_the_reason(setting, tmp_path):
     (tmp_path / "broken.jsonl").write_text('{"text": "turn on", "label"\nnot json\n')
     text = refusal(setting, train=str(tmp_path / "broken.jsonl"))
     assert "broken.jsonl cannot be read as jsonl: " in text
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ([], "holds list, expected the record of an update"),
+        ({"options": 5}, "options: Expected object"),
+        ({"options": {"budget": "no"}}, "budget: is 'no', expected a number"),
+        ({"options": {"max_nfr": float("nan")}}, "options.max_nfr is nan, expected a finite number"),
+        ({"options": {"allow_missing_classes": "no"}}, "allow_missing_classes: is 'no', expected true or false"),
+        ({"options": {"seed": 1.5}}, "seed: is 1.5, expected a whole number"),
+        ({"options": {"start": "sideways"}}, "start: is 'sideways', expected one of auto, old, anew"),
+        ({"options": {"run": "x"}}, "'run' is no option of hf-pct update"),
+        ({"options": {"old_model": ["a"]}}, "old_model: is ['a'], expected text"),
+        ({"options": {}}, "--old_model, --train_file, --validation_file missing"),
+    ],
+)
+def test_a_record_is_read_as_its_options_are(tmp_path, capsys, record, message):
+    (tmp_path / "pct_update.json").write_text(json.dumps(record))
+    command = ["update", "--config", str(tmp_path / "pct_update.json"), "--output_dir", str(tmp_path / "new")]
+    assert main(command) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

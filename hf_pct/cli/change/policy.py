@@ -53,11 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ...core.files import check_can_write
+    from ...core.files import check_can_write, keep_inputs
     from ...flips.tables.predictions import Predictions
     from ...policies.versions import read_ids, split_by_ids
 
     check_can_write(args.output, args.overwrite)
+    keep_inputs([args.output], [*args.versions, *args.calibration])
     versions = [Predictions.load(path) for path in args.versions]
     if len(args.calibration) == 1:
         versions, calibration = split_by_ids(versions, read_ids(args.calibration[0]))

@@ -8,7 +8,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
+
+from ...core.decode import JsonObject, convert, load_json
 
 HELP = "Train, merge and choose by contract: from an old model and more data to the model to ship, with the proof."
 EXAMPLE = """hf-pct update --old_model ./intents-v1 --train_file train.jsonl --validation_file dev.jsonl \\
@@ -68,13 +71,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     columns.add_argument("--label_column_name", dest="label_column", help="by default label, labels, intent, ...")
 
 
-def reads_config(path: Path) -> bool:
-    """Whether the file is the record of an earlier update, which this command makes again."""
-    return path.suffix == ".json"
+def recorded_options(path: Path) -> JsonObject | None:
+    """The options in the record of an earlier update, but for where its output went; None for a plain config."""
+    if path.suffix != ".json":
+        return None
+    record = load_json(path, "the record of an update (pct_update.json)")
+    if not isinstance(record, dict):
+        raise ValueError(f"{path} holds {type(record).__name__}, expected the record of an update.")
+    options = convert({"options": record.get("options")}, _Record, str(path)).options
+    return None if options is None else {name: options[name] for name in options if name != "candidates_dir"}
+
+
+@dataclass(frozen=True)
+class _Record:
+    """What of a record makes the update again."""
+
+    options: JsonObject | None = None
 
 
 def run(args: argparse.Namespace) -> int:
-    _apply_record(args)
     needed = [*([] if args.old_predictions else ["old_model"]), "train_file", "validation_file"]
     missing = [f"--{name}" for name in needed if not getattr(args, name)]
     if missing:
@@ -134,16 +149,3 @@ def _keep_options(args: argparse.Namespace, path: Path) -> None:
         if value and os.path.exists(value):
             written["options"][name] = os.path.abspath(value)
     write_text(path, json.dumps(written, indent=2, default=str) + "\n", overwrite=True)
-
-
-def _apply_record(args: argparse.Namespace) -> None:
-    """Take every option from the record that `--config` names, but for where the output goes."""
-    config = getattr(args, "config", None)
-    if config is None or not reads_config(config):
-        return
-    from ...core.decode import load_json
-
-    options = load_json(config, "the record of an update").get("options", {})
-    for name, value in options.items():
-        if hasattr(args, name) and name not in ("candidates_dir",):
-            setattr(args, name, value)
