@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hf_pct.methods.tables import methods_page
 
 ROOT = Path(__file__).parents[2]
@@ -57,25 +59,74 @@ assert logged(same) == logged(run)
 """
 
 
-def page_block() -> str:
+MERGE_SCRIPT = """
+import sys
+import hf_pct.methods.merges as merges
+merges.__path__.append(sys.argv[1])  # the file stands beside those of the kit
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from tiny_models import tiny_bert
+
+from hf_pct.cli import main
+from hf_pct.hub.card.methods import describe_method
+from hf_pct.merging import BCWIArguments
+from hf_pct.merging.interpolate import interpolate
+from hf_pct.merging.checkpoints.record import MergeRecord
+from hf_pct.methods import MergeRule, find_method
+from hf_pct.methods.tables import methods_page
+
+folder = Path(sys.argv[2])
+for seed, name in enumerate(("old", "new")):
+    tiny_bert(seed=seed).save_pretrained(folder / name)
+flags = ["merge", str(folder / "old"), str(folder / "new"), "--method", "keep-length", "--quiet"]
+assert main([*flags, "--length", "2", "--alpha", "0.25", "--output_dir", str(folder / "out")]) == 0
+assert main([*flags, "--length=0", "--alpha", "0.25", "--output_dir", str(folder / "bad")]) == 2
+
+old, new, out = (load_file(folder / name / "model.safetensors") for name in ("old", "new", "out"))
+for name, value in out.items():
+    if value.is_floating_point():
+        line = 0.25 * old[name] + 0.75 * new[name]
+        torch.testing.assert_close(value, line * (2 * old[name].norm() / line.norm()).nan_to_num())
+rule = find_method("keep-length", MergeRule)(length=2.0)
+in_memory = interpolate(old, new, 0.25, rule=rule)
+assert all(torch.equal(in_memory[name], out[name]) for name in out)
+assert all(torch.equal(value, old[name]) for name, value in interpolate(old, new, 1.0, rule=rule).items())
+assert BCWIArguments(str(folder / "run"), method="keep-length", length=2.0, report_to="none").rule == rule
+
+record = MergeRecord.load(folder / "out" / "pct_merge.json")
+assert (record.method, record.settings) == ("keep-length", {"length": 2.0})
+described = describe_method({}, {"method": "keep-length", "alpha": 0.25, "settings": {"length": 2.0}})
+assert "at the old model's lengths" in described.sentence and "you2026length" in described.citation
+assert "| `keep-length` | The line between both models" in methods_page()
+"""
+
+
+def page_block(file: str) -> str:
     text = (ROOT / "docs" / "add_a_method.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(# hf_pct/methods/losses/confident\.py\n.*?)```", text, re.DOTALL)
+    (block,) = re.findall(rf"```python\n(# hf_pct/methods/{re.escape(file)}\n.*?)```", text, re.DOTALL)
     return block
 
 
-def test_one_file_is_all_that_a_new_loss_needs(tmp_path):
+@pytest.mark.parametrize(
+    ("file", "script"),
+    [("losses/confident.py", SCRIPT), ("merges/keep_length.py", MERGE_SCRIPT)],
+    ids=["loss", "merge"],
+)
+def test_one_file_is_all_that_a_new_method_needs(tmp_path, file, script):
     (tmp_path / "methods").mkdir()
-    (tmp_path / "methods" / "confident.py").write_text(page_block())
+    (tmp_path / "methods" / Path(file).name).write_text(page_block(file))
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "training"), str(ROOT / "tests")])
     result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "methods"), str(tmp_path / "out")],
+        [sys.executable, "-c", script, str(tmp_path / "methods"), str(tmp_path / "out")],
         env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, timeout=240, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr[-3000:]
 
 
 def test_help_shows_the_settings_of_the_new_method(tmp_path):
-    (tmp_path / "confident.py").write_text(page_block())
+    (tmp_path / "confident.py").write_text(page_block("losses/confident.py"))
     code = (
         "import sys, hf_pct.methods.losses as losses\nlosses.__path__.append(sys.argv[1])\n"
         "from hf_pct.training.script import UpdateArguments, parse_arguments\nsys.argv[1:] = ['--help']\n"
