@@ -139,7 +139,12 @@ RENAMED = {
     }.items()
     for old, end, new in (("add", "_arguments", "add_arguments"), ("run", "", "run"))
 }
-RENAMED["READABLE"] = ("flips.tables.readers", "PLAIN")
+RENAMED |= {
+    "READABLE": ("flips.tables.readers", "PLAIN"),
+    "Members": ("flips.studies.member_tables", "MemberTables"),
+    "Method": ("hub.card.methods", "DescribedMethod"),
+    "Source": ("merging.checkpoints.record", "MergeInput"),
+}
 # names that did not move with the rest of their module
 RENAMED |= {
     name: (module, name)

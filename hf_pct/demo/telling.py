@@ -18,7 +18,7 @@ from ..models.predict import predict
 from ..viz.page.write import write_page
 from .quiet import quiet
 from .train import fine_tune, merge_by_contract, train_elodi
-from .updates import Update
+from .updates import DemoUpdate
 
 GATE = GateConfig(max_nfr=0.01, max_nfr_upper=0.02, min_accuracy_gain=0.0)
 MARGIN = 0.005
@@ -36,7 +36,7 @@ out is one model, and its answers cost what they did before.
 class Telling:
     """One update, shown step by step; what the steps write is in its folder."""
 
-    def __init__(self, update: Update, folder: Path, seed: int) -> None:
+    def __init__(self, update: DemoUpdate, folder: Path, seed: int) -> None:
         self.update, self.folder, self.seed = update, folder, seed
         self.test = update.splits["test"]
         self.reports: dict[str, FlipReport] = {}

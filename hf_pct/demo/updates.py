@@ -20,7 +20,7 @@ DEVELOPMENT_ROWS = 400
 
 
 @dataclass(frozen=True)
-class Update:
+class DemoUpdate:
     """One update to show: the data, the model that is trained on it, and how."""
 
     name: str
@@ -37,28 +37,28 @@ class Update:
         sizes = {side: len(self.splits[f"{side}_train"]) for side in ("old", "new")}
         return self.title.format(classes=self.splits["test"].features["label"].num_classes, **sizes)
 
-    def shortened(self) -> Update:
+    def shortened(self) -> DemoUpdate:
         """Hardly any data, one epoch and two members: enough to see that everything runs."""
         rows = {"old_train": 64, "new_train": 96, "development": 60, "test": 200}
         parts = {part: self.splits[part].select(range(most)) for part, most in rows.items()}
         return replace(self, splits=DatasetDict(parts), epochs=1, members=2)
 
 
-def intents_update(seed: int) -> Update:
+def intents_update(seed: int) -> DemoUpdate:
     splits = _with_development(intent_splits(seed=seed))
     names = splits["test"].features["label"].names
     title = (
         "A voice assistant: {classes} intents, sentences generated from a real grammar; MiniLM fine-tuned on {old} of "
         "them, then on {new}"
     )
-    return Update("intents", title, splits, lambda s: new_intent_model(names, s), 4, 6e-4, 1.0, ("text", "domain"))
+    return DemoUpdate("intents", title, splits, lambda s: new_intent_model(names, s), 4, 6e-4, 1.0, ("text", "domain"))
 
 
-def digits_update(seed: int) -> Update:
+def digits_update(seed: int) -> DemoUpdate:
     title = "Handwritten digits: a small timm ResNet trained on {old} images, then on {new}"
     splits = _with_development(digit_splits(seed=seed))
     # an old model that saw a hundred images has much to unlearn: hold the new one only lightly
-    return Update("digits", title, splits, new_digit_model, 10, 3e-3, 0.1)
+    return DemoUpdate("digits", title, splits, new_digit_model, 10, 3e-3, 0.1)
 
 
 def _with_development(splits: DatasetDict) -> DatasetDict:

@@ -25,7 +25,7 @@ from ..models.load.adapters import save_labels
 from .checkpoints.lora_files import CONFIG, WEIGHTS, LoraAdapter, adapter_differences, merged_settings, open_adapter
 from .checkpoints.lora_files import is_adapter_folder as is_adapter_folder
 from .checkpoints.lora_labels import class_names, in_label_space
-from .checkpoints.record import FILE_NAME, CurveTable, MergeRecord, Settings, Source, versions
+from .checkpoints.record import FILE_NAME, CurveTable, MergeInput, MergeRecord, Settings, versions
 from .groups import check_alpha
 from .interpolate import merge_tensor, raise_all
 
@@ -56,7 +56,8 @@ def merge_lora(
 
     Example:
         >>> from hf_pct.merging import merge_lora
-        >>> merge_lora("adapter-v1", "adapter-v2", "adapter-merged", alpha=0.3)  # doctest: +SKIP
+        >>> merge_lora("adapter-v1", "adapter-v2", "adapter-merged", alpha=0.3).rank  # the sum of both ranks: exact
+        4
     """
     check_alpha(alpha)
     if rank is not None and rank < 1:
@@ -73,7 +74,7 @@ def merge_lora(
     if len(adapters) == 2:
         names, lines = class_names(*adapters)
         if names and not lines:
-            adapters[0], lines = in_label_space(*adapters, names)
+            adapters[0], lines = in_label_space(adapters[0], adapters[1], names)
         problems += lines or adapter_differences(*adapters)
         problems += links_outside(adapters[1].folder, side_files(adapters[1].folder))
     raise_all(problems and problems + output_problems(target), "These adapters cannot be merged")
@@ -113,7 +114,7 @@ def _record(
     curve: CurveTable | None,
     selection: Settings,
 ) -> MergeRecord:
-    old, new = (Source(str(adapter.folder), hash_file_weights(adapter.folder / WEIGHTS)) for adapter in adapters)
+    old, new = (MergeInput(str(adapter.folder), hash_file_weights(adapter.folder / WEIGHTS)) for adapter in adapters)
     return MergeRecord(
         method="lora",
         alpha=alpha,

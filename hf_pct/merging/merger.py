@@ -30,7 +30,7 @@ from ..models.load import ask, label_names_of
 from ..models.run import collated, collect, sized
 from ..models.types import Inputs
 from .arguments import BCWIArguments
-from .checkpoints.record import FILE_NAME, MergeRecord, Source, versions
+from .checkpoints.record import FILE_NAME, MergeInput, MergeRecord, versions
 from .head_rows import KeepHeadRows
 from .interpolate import check_members
 from .selection import Contract, Selection, prior_of, select_alpha
@@ -53,8 +53,10 @@ class BCWIMerger(PushUpdateMixin, Trainer):
 
     Example:
         >>> from hf_pct import BCWIArguments, BCWIMerger
-        >>> merger = BCWIMerger("v1", ["v2"], BCWIArguments("merged"), eval_dataset=development)  # doctest: +SKIP
-        >>> merger.merge().alpha  # doctest: +SKIP
+        >>> args = BCWIArguments("merged", margin=0.01, report_to="none", disable_tqdm=True)
+        >>> merger = BCWIMerger("v1", ["v2"], args, eval_dataset=test, processing_class=tokenizer)
+        >>> 0 <= merger.merge().alpha <= 1
+        True
     """
 
     # a model's own loss is a mean over its batch: accumulated batches must be averaged by the Trainer
@@ -310,7 +312,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
         """`pct_merge.json` beside the weights: how this model was made."""
         if self.alpha is None:
             raise ValueError("The model is not at any alpha yet: call merge() or set_alpha() first.")
-        old, *new = (Source(*pair) for pair in zip(self.sources, self.source_hashes, strict=True))
+        old, *new = (MergeInput(*pair) for pair in zip(self.sources, self.source_hashes, strict=True))
         record = MergeRecord(
             method=self.rule.name,
             settings=self.rule.settings(),

@@ -25,7 +25,7 @@ from accelerate.utils import gather, gather_object
 
 from ..core.decode import JsonObject
 from ..core.files import OutputError, held, remove_left_behind, reserve
-from .run import Answers, Share
+from .run import RowAnswers, Share
 
 logger = logging.getLogger(__name__)
 SUFFIX = ".safetensors"
@@ -33,7 +33,7 @@ _NO_CHECKSUM = "0" * 32
 _BLOCK = 4 * 2**20
 _KINDS = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4")}
 
-Fill = Callable[[Share], Iterable[Answers]]
+Fill = Callable[[Share], Iterable[RowAnswers]]
 """Computes the share of the answers that it is asked for."""
 Columns = dict[str, np.ndarray]
 
@@ -73,7 +73,7 @@ class Layout:
         )
         return kept if self.features is None else {**kept, "features": ("F32", self.features)}
 
-    def encode(self, answers: Answers) -> Columns:
+    def encode(self, answers: RowAnswers) -> Columns:
         """Rows of the file's columns."""
         columns: Columns = {} if answers.features is None else {"features": answers.features}
         if not self.sparse:
@@ -113,7 +113,7 @@ def load_or_compute(
     rows: int,
     fill: Fill,
     *,
-    check: Callable[[Answers], None] | None = None,
+    check: Callable[[RowAnswers], None] | None = None,
     together: bool = False,
     must_keep: bool = False,
 ) -> AnswerTable:
@@ -182,14 +182,14 @@ def _in_memory(layout: Layout, rows: int, fill: Fill, state: PartialState, toget
     return columns
 
 
-def _checked(answers: Iterable[Answers], check: Callable[[Answers], None] | None) -> Iterator[Answers]:
+def _checked(answers: Iterable[RowAnswers], check: Callable[[RowAnswers], None] | None) -> Iterator[RowAnswers]:
     for part in answers:
         if check is not None:
             check(part)
         yield part
 
 
-def _store(columns: Columns, layout: Layout, answers: Answers) -> None:
+def _store(columns: Columns, layout: Layout, answers: RowAnswers) -> None:
     places: Any = answers.rows
     places = slice(places.start, places.stop) if isinstance(places, range) else list(places)
     for name, values in layout.encode(answers).items():

@@ -24,7 +24,7 @@ from .identity import cache_key, model_fingerprint, precision, processor_fingerp
 from .load import LoadedModel, load_model
 from .load.tasks import pads_unseen
 from .revisions import recorded_name
-from .run import Answers, Batch, Share, collect, device_of, run, watched
+from .run import RowAnswers, RowBatch, Share, collect, device_of, run, watched
 from .types import ModelSource, Processor, RowSource
 
 # Tokenizing or decoding a window of rows at a time keeps a million texts, or images, out of memory.
@@ -172,11 +172,11 @@ def _answers(
     path = None if key is None else Path(cache_dir or default_cache_dir()) / "predictions" / f"{key}{SUFFIX}"
     title = f"predict {loaded.name or ''}".strip() if progress else None
 
-    def fill(share: Share) -> Iterator[Answers]:
+    def fill(share: Share) -> Iterator[RowAnswers]:
         answers = run(loaded.model, _batches(loaded, rows, batch_size, share), features=layout.features is not None)
         return watched(answers, len(rows), title, share)
 
-    def check(answers: Answers) -> None:
+    def check(answers: RowAnswers) -> None:
         if answers.logits.shape[1] != layout.width:
             raise ValueError(
                 f"The model gives {answers.logits.shape[1]} logits, but there are {layout.width} label names."
@@ -185,7 +185,7 @@ def _answers(
     return load_or_compute(path, layout, len(rows), fill, check=check, together=True)
 
 
-def _batches(loaded: LoadedModel, rows: Rows, batch_size: int, share: Share) -> Iterator[Batch]:
+def _batches(loaded: LoadedModel, rows: Rows, batch_size: int, share: Share) -> Iterator[RowBatch]:
     """A process's share of the batches. They are the same batches whatever the number of processes."""
     task = loaded.task
     numbers = count()
@@ -203,7 +203,7 @@ def _batches(loaded: LoadedModel, rows: Rows, batch_size: int, share: Share) -> 
                 continue
             # images are decoded only by the process that needs them
             ready = task.prepare(rows.inputs(members)) if prepared is None else [prepared[r - start] for r in members]
-            yield Batch(members, task.collate(ready))
+            yield RowBatch(members, task.collate(ready))
 
 
 def _class_names(loaded: LoadedModel, rows: Rows) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ class Share(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
+class RowBatch:
     """Inputs as the model takes them, the rows of the result that they are for, and labels that travel along."""
 
     rows: Sequence[int]
@@ -45,11 +45,11 @@ class Batch:
     labels: np.ndarray | None = None
 
 
-Batches = Callable[[Share], Iterable[Batch]]
+Batches = Callable[[Share], Iterable[RowBatch]]
 """All batches of some rows, of which a process makes only its share."""
 
 
-class Answers(NamedTuple):
+class RowAnswers(NamedTuple):
     """What a model answers to one batch, or to all rows; features are what goes into its last layer."""
 
     rows: Sequence[int]
@@ -60,11 +60,11 @@ class Answers(NamedTuple):
 
 def run(
     model: Model,
-    batches: Iterable[Batch],
+    batches: Iterable[RowBatch],
     *,
     device: torch.device | str | None = None,
     features: bool = False,
-) -> Iterator[Answers]:
+) -> Iterator[RowAnswers]:
     """The model's answers, batch by batch, in float32.
 
     A module is put on `device` (where accelerate says, by default) and into evaluation mode, and is in its old mode
@@ -75,7 +75,7 @@ def run(
         for batch in batches:
             with torch.no_grad():
                 logits, taken = _answer(model, batch.inputs, device, tap)
-            yield Answers(batch.rows, as_array(logits), None if taken is None else as_array(taken), batch.labels)
+            yield RowAnswers(batch.rows, as_array(logits), None if taken is None else as_array(taken), batch.labels)
 
 
 def _answer(model: Model, inputs: Inputs, device: torch.device | str, tap: FeatureTap | None) -> tuple[object, object]:
@@ -95,7 +95,7 @@ def collect(
     device: torch.device | str | None = None,
     features: bool = False,
     progress: str | None = None,
-) -> Answers:
+) -> RowAnswers:
     """The answers to all `count` rows, in their order, on every process: each process runs its share."""
     state = PartialState()
     share = Share(state.process_index, state.num_processes)
@@ -107,12 +107,12 @@ def collect(
     logits = _placed([part.logits for part in parts], parts, count)
     kept = None if parts[0].features is None else _placed([part.features for part in parts], parts, count)
     labels = None if parts[0].labels is None else _placed([part.labels for part in parts], parts, count)
-    return Answers(range(count), logits, kept, labels)
+    return RowAnswers(range(count), logits, kept, labels)
 
 
 def watched(
-    answers: Iterable[Answers], count: int, title: str | None, share: Share, in_files: bool = False
-) -> Iterator[Answers]:
+    answers: Iterable[RowAnswers], count: int, title: str | None, share: Share, in_files: bool = False
+) -> Iterator[RowAnswers]:
     """The same answers with a progress bar, on the main process of a terminal or, with `in_files`, of any output."""
     hidden: bool | None = True
     if title is not None and PartialState().is_local_main_process:
@@ -134,14 +134,14 @@ def collated(rows: Sequence[object], collate: Collate, size: int, prepare: Calla
     `prepare` is what a trainer does to a batch before the model sees it.
     """
 
-    def batches(share: Share) -> Iterator[Batch]:
+    def batches(share: Share) -> Iterator[RowBatch]:
         fetch = getattr(rows, "__getitems__", None)
         for number, start in enumerate(range(0, len(rows), size)):
             if share.takes(number):
                 lines = range(start, min(start + size, len(rows)))
                 batch = dict(collate(fetch(list(lines)) if fetch else [rows[line] for line in lines]))
                 labels = batch.pop("labels", None)
-                yield Batch(lines, prepare(batch), None if labels is None else np.asarray(labels))
+                yield RowBatch(lines, prepare(batch), None if labels is None else np.asarray(labels))
 
     return batches
 
@@ -173,7 +173,7 @@ def _evaluating(model: Model, device: torch.device | str) -> Iterator[None]:
             module.training = mode
 
 
-def _placed(values: Sequence[np.ndarray | None], parts: Sequence[Answers], count: int) -> np.ndarray:
+def _placed(values: Sequence[np.ndarray | None], parts: Sequence[RowAnswers], count: int) -> np.ndarray:
     """One array of the values of all parts, each row at its place."""
     present = [value for value in values if value is not None]
     placed = np.empty((count, *present[0].shape[1:]), dtype=present[0].dtype)

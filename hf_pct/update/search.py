@@ -16,7 +16,7 @@ from ..flips.choice.contract import Contract
 from .candidates import Measured, is_dominated, measure
 from .planning.plan import Plan
 from .planning.recipes import CANDIDATE, Recipe
-from .planning.schedule import Sweep, short
+from .planning.schedule import StrengthSweep, short
 from .processes import is_main
 from .progress import Progress
 from .training import Workshop
@@ -113,7 +113,7 @@ class Search:
 
     # ---- strengths
 
-    def _finalists(self, sweep: Sweep) -> list[Recipe]:
+    def _finalists(self, sweep: StrengthSweep) -> list[Recipe]:
         """Successive halving: the strengths that are worth a whole training, lightest first."""
         strengths = list(sweep.recipes)
         for rung, following in zip(sweep.rungs, sweep.rungs[1:], strict=False):

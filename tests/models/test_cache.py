@@ -10,7 +10,7 @@ import pytest
 from hf_pct.core import files
 from hf_pct.core.files import OutputError
 from hf_pct.models.cache import Layout, load_or_compute
-from hf_pct.models.run import Answers
+from hf_pct.models.run import RowAnswers
 
 ROWS, WIDTH = 64, 5
 LOGITS = np.random.default_rng(0).standard_normal((ROWS, WIDTH)).astype(np.float32)
@@ -24,8 +24,8 @@ def table():
     def load(path, logits=LOGITS, **options):
         def fill(share):
             computed.append(share)
-            yield Answers(range(0, 32), logits[:32])
-            yield Answers(range(32, len(logits)), logits[32:])
+            yield RowAnswers(range(0, 32), logits[:32])
+            yield RowAnswers(range(32, len(logits)), logits[32:])
 
         return load_or_compute(path, Layout(logits.shape[1]), len(logits), fill, **options)
 

@@ -27,7 +27,7 @@ MAX_ROWS = 10_000
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTask:
     """One task with the arrays that the verdict over all tasks and the list of rows still need."""
 
     pair: TaskPair
@@ -150,7 +150,7 @@ def _common_tasks(old: Scores, new: Scores, allow_partial: bool) -> tuple[list[s
 
 def _measure(
     old: Scores, new: Scores, rerun: Scores | None, task: str, settings: Settings, notes: list[str]
-) -> Measured:
+) -> MeasuredTask:
     metric = settings.choices.metric(old, new, task)
     pair = pair_task(old, new, task, metric, settings.allow_partial)
     before, after = pair.oriented()
@@ -185,7 +185,7 @@ def _measure(
         repeats=None if single else _repeats(pair, rule, before, after, 1 - settings.confidence),
         noise_floor=noise_floor(pair, rule, before, answers[0], shares, rerun, clusters, settings),
     )
-    return Measured(pair, rule, before, after, shares, clusters, report)
+    return MeasuredTask(pair, rule, before, after, shares, clusters, report)
 
 
 def _repeats(pair: TaskPair, rule: Rule, old: np.ndarray, new: np.ndarray, level: float) -> RepeatedRuns:
@@ -205,7 +205,7 @@ def _repeats(pair: TaskPair, rule: Rule, old: np.ndarray, new: np.ndarray, level
     return RepeatedRuns(old.shape[1], new.shape[1], items, floor)
 
 
-def _all_rows(measured: Sequence[Measured], settings: Settings, notes: list[str]) -> pa.Table:
+def _all_rows(measured: Sequence[MeasuredTask], settings: Settings, notes: list[str]) -> pa.Table:
     tables = []
     for entry in measured:
         table, left_out = changed_rows(entry.pair, entry.shares, entry.old, entry.new, settings.max_rows)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.errors import first_five
 from ..tables.predictions import Predictions
-from .member_tables import Members, align_members, check_tables
+from .member_tables import MemberTables, align_members, check_tables
 
 Draw = tuple[tuple[int, ...], tuple[int, ...]]  # the members of the old ensemble and of the new one
 
@@ -21,8 +21,8 @@ Draw = tuple[tuple[int, ...], tuple[int, ...]]  # the members of the old ensembl
 class Sides:
     """The old and the new members, rows in one order. With one pool of models both sides are that pool."""
 
-    old: Members
-    new: Members
+    old: MemberTables
+    new: MemberTables
     one_pool: bool
 
     @property

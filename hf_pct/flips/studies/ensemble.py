@@ -18,7 +18,7 @@ from ..._version import __version__
 from ...core.decode import JsonObject
 from ...core.errors import first_five
 from ..tables.predictions import Predictions, Provenance
-from .member_tables import Members, align_members
+from .member_tables import MemberTables, align_members
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.01, 100.0
 
@@ -147,7 +147,7 @@ def _apart_from_right(predictions: Predictions) -> np.ndarray:
     return logits - of_label[:, None]
 
 
-def _provenance(members: Members, temperatures: Sequence[float] | None, name: str | None) -> Provenance:
+def _provenance(members: MemberTables, temperatures: Sequence[float] | None, name: str | None) -> Provenance:
     """Of which members it is the mean; the data is theirs, and there are no weights of its own."""
     source = members.tables[0].provenance
     made: JsonObject = {"mean_of": list(members.names)}

@@ -14,7 +14,7 @@ from ...core.errors import NotComparableError, first_five
 from ..render.report import percent, table
 from ..tables.predictions import Predictions
 from .draws import Draw, Sides, draw_ensembles, two_sides
-from .member_tables import Members
+from .member_tables import MemberTables
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _rates(sides: Sides, pairs: Sequence[Draw], counted: np.ndarray) -> np.ndarr
     return np.array(rates)
 
 
-def _right(members: Members, chosen: tuple[int, ...]) -> np.ndarray:
+def _right(members: MemberTables, chosen: tuple[int, ...]) -> np.ndarray:
     # float32, as a table of predictions keeps logits: the answers are those of `mean_predictions`
     return members.mean_logits(chosen).astype(np.float32).argmax(-1) == members.label_columns
 

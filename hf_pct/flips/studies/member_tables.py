@@ -15,7 +15,7 @@ from ..tables.predictions import Predictions
 
 
 @dataclass(frozen=True)
-class Members:
+class MemberTables:
     """Models on the same rows. Logits have the columns `label_names`, the first member's order.
 
     `label_columns` holds for each row the column of its right answer, -1 where the members have no such class.
@@ -52,7 +52,7 @@ class Members:
 
 def align_members(
     members: Sequence[Predictions], what: str = "member", *, like: Predictions | None = None, at_least: int = 1
-) -> Members:
+) -> MemberTables:
     """The members' logits in one order of rows and classes.
 
     Args:
@@ -66,7 +66,7 @@ def align_members(
     label_names = first.label_names or ()
     position = {name: column for column, name in enumerate(label_names)}
     columns = np.array([position.get(name, -1) for name in pairs[0].names])
-    return Members(
+    return MemberTables(
         tables=tuple(pair.new for pair in pairs),
         names=table_names([pair.new for pair in pairs], what=what),
         label_names=label_names,

@@ -16,7 +16,7 @@ from scipy.stats import gaussian_kde
 
 from ...core.labels import LabelAlignment
 from .draws import Sides
-from .member_tables import Members
+from .member_tables import MemberTables
 
 Curve = tuple[list[float], list[float]]  # points, and the density at each
 
@@ -61,7 +61,7 @@ def _scale(sides: Sides, size: int, members: int) -> float:
 
 
 def _scatter(
-    members: Members, row: int, columns: np.ndarray, count: int, rng: np.random.Generator
+    members: MemberTables, row: int, columns: np.ndarray, count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """The mean of a row's logits over the members, and normal noise with their covariance.
 

@@ -14,7 +14,7 @@ from ...core.errors import NotComparableError
 from ..pairing import pair_predictions
 from ..tables.predictions import Predictions
 from .logit_figures import count_by_group, thinned_by_group
-from .member_tables import Members, align_members
+from .member_tables import MemberTables, align_members
 
 KINDS = {
     "entropy": "entropy of the ensemble's mean probabilities, nats",
@@ -64,7 +64,7 @@ def _check_kind(kind: str) -> int:
     return 2 if kind == "disagreement" else 1
 
 
-def _uncertainty(members: Members, kind: str) -> np.ndarray:
+def _uncertainty(members: MemberTables, kind: str) -> np.ndarray:
     mean = np.zeros(members.logits[0].shape)
     own = np.zeros(len(mean))
     for logits in members.logits:

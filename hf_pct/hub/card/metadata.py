@@ -14,7 +14,7 @@ from ...models.revisions import commit_in_cache
 from ..client.names import hub_id, model_id, one_line
 from ..contents import public_merge, read_json
 from ..timm_format import is_timm_config
-from .methods import Method, describe_method
+from .methods import DescribedMethod, describe_method
 
 TASKS = ("text-classification", "image-classification")
 
@@ -25,7 +25,7 @@ class ModelFacts:
 
     task: str = "text-classification"
     library: str = "transformers"
-    method: Method = field(default_factory=Method)
+    method: DescribedMethod = field(default_factory=DescribedMethod)
     base_models: tuple[str, ...] = ()
     channels: int = 3
     update: JsonObject = field(default_factory=dict)

@@ -13,7 +13,7 @@ _ADAPTERS = "The adapter adds the weighted mean of what the old and the new LoRA
 
 
 @dataclass(frozen=True)
-class Method:
+class DescribedMethod:
     """How the new model was made. `tag` is empty where nothing is recorded."""
 
     tag: str = ""
@@ -23,25 +23,25 @@ class Method:
     relation: str = "finetune"
 
 
-def describe_method(training: JsonObject, merge: JsonObject, adapter: bool = False) -> Method:
+def describe_method(training: JsonObject, merge: JsonObject, adapter: bool = False) -> DescribedMethod:
     """The method from `pct_config.json` and `pct_merge.json`; both may be empty."""
     if merge:
         alpha = merge.get("alpha")
         share = "by parts of the network, see below" if isinstance(alpha, Mapping) else f"at alpha {alpha}"
         how, tag, citation = _merged(merge)
-        return Method(
+        return DescribedMethod(
             tag, f"{how} ({share}; alpha is the old model's share).", citation, _merge_settings(merge), "merge"
         )
     relation = "adapter" if adapter else "finetune"
     if not training:
-        return Method(relation=relation)
+        return DescribedMethod(relation=relation)
     name, settings = str(training.get("method") or ""), dict(training.get("settings") or {})
     held = [_built(method, settings) for method in methods_of(WeightMethod).values() if settings.get(method.switch())]
     known = methods_of(TrainingMethod).get(name)
     if known is None:
-        return Method(name, f"Trained with the method {name}.", settings=settings, relation=relation)
+        return DescribedMethod(name, f"Trained with the method {name}.", settings=settings, relation=relation)
     parts = [_built(known, settings), *held]
-    return Method(
+    return DescribedMethod(
         tag=next((part.tag for part in parts if part.tag), ""),
         sentence=" ".join(part.sentence() for part in parts),
         citation="\n\n".join(dict.fromkeys(part.bibtex for part in parts if part.bibtex)),

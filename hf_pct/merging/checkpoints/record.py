@@ -18,7 +18,7 @@ Settings: TypeAlias = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Source:
+class MergeInput:
     """One input: the folder or Hub id as it was given, the content hash of its weights, and its commit on the Hub."""
 
     path: str
@@ -37,9 +37,9 @@ class MergeRecord:
 
     method: str
     alpha: float | dict[str, float]
-    old: Source
-    new: tuple[Source, ...]
-    fisher: Source | None = None
+    old: MergeInput
+    new: tuple[MergeInput, ...]
+    fisher: MergeInput | None = None
     labels: dict[str, list[str]] = field(default_factory=dict)
     curve: CurveTable | None = None
     selection: Settings | None = None

@@ -11,7 +11,7 @@ from ...core.fingerprints import same_weights
 from ..interpolate import as_rule, not_mergeable, raise_all
 from .folders import open_all
 from .read import hash_weights, read_weight_file
-from .record import MergeRecord, Source
+from .record import MergeInput, MergeRecord
 from .stream import merge_checkpoints
 
 
@@ -79,7 +79,7 @@ def _record_problems(record: MergeRecord) -> list[str]:
     return []
 
 
-def _fisher_problems(source: Source) -> list[str]:
+def _fisher_problems(source: MergeInput) -> list[str]:
     if not Path(source.path).is_file():
         return [f"{source.path}: the Fisher of this merge is not there"]
     file, problems = read_weight_file(Path(source.path))

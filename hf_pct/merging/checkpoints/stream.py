@@ -33,7 +33,7 @@ from .read import (
     read_weight_file,
     write_all,
 )
-from .record import FILE_NAME, CurveTable, MergeRecord, Settings, Source, versions
+from .record import FILE_NAME, CurveTable, MergeInput, MergeRecord, Settings, versions
 
 HEADING = "These checkpoints cannot be merged"
 
@@ -95,9 +95,9 @@ def merge_checkpoints(
             method=rule.name,
             settings=rule.settings(),
             alpha=dict(alpha) if isinstance(alpha, dict) else alpha,  # type: ignore[arg-type]
-            old=Source(str(old), merge.hashes[0].hexdigest()),
-            new=tuple(Source(str(f), h.hexdigest()) for f, h in zip(folders, merge.hashes[1:], strict=False)),
-            fisher=Source(str(fisher), merge.hashes[-1].hexdigest()) if fisher is not None else None,
+            old=MergeInput(str(old), merge.hashes[0].hexdigest()),
+            new=tuple(MergeInput(str(f), h.hexdigest()) for f, h in zip(folders, merge.hashes[1:], strict=False)),
+            fisher=MergeInput(str(fisher), merge.hashes[-1].hexdigest()) if fisher is not None else None,
             labels={"shared": list(match.shared), "added": list(match.added)} if match else {},
             curve=curve,
             selection=selection,

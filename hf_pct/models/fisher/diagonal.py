@@ -18,7 +18,7 @@ from ..types import Row
 from .files import load_fisher as load_fisher
 from .files import save_fisher as save_fisher
 from .passes import Batch, add_batched, add_by_loop, batch_size, zeros
-from .plan import Plan, known_layers_only, make_plan
+from .plan import FisherPlan, known_layers_only, make_plan
 
 LABELS = ("argmax", "true", "expectation")
 WAYS = ("auto", "hooks", "loop")
@@ -76,7 +76,7 @@ def diagonal_fisher(
     return {name: value.div_(count) for name, value in totals.items()}
 
 
-def _add(model: nn.Module, batch: Batch, label: str, totals: dict[str, Tensor], plan: Plan | None) -> None:
+def _add(model: nn.Module, batch: Batch, label: str, totals: dict[str, Tensor], plan: FisherPlan | None) -> None:
     rest = totals
     if plan is not None and plan.names:
         served = {name: totals[name] for name in totals if name in plan.names}

@@ -29,28 +29,28 @@ _BROKEN_PASS = (RuntimeError, ValueError, IndexError, TypeError, AssertionError)
 
 
 @dataclass(frozen=True)
-class Plan:
+class FisherPlan:
     """What a batched pass is asked for, and the weights that it gives exactly; all others need the loop."""
 
     served: Served
     names: frozenset[str]
 
 
-def known_layers_only(model: nn.Module) -> Plan:
+def known_layers_only(model: nn.Module) -> FisherPlan:
     """Every layer that has a rule, without a trial; a weight of another layer is refused by name."""
     problems = unsupported(model)
     if problems:
         raise ValueError(f"{len(problems)} weights cannot be served by rules, use way='auto': {problems[:3]}")
     layers = frozenset(candidate_layers(model))
-    return Plan(Served(layers, {}, layers), frozenset(zeros(model)))
+    return FisherPlan(Served(layers, {}, layers), frozenset(zeros(model)))
 
 
-def make_plan(model: nn.Module, batch: Batch, label: str) -> Plan:
+def make_plan(model: nn.Module, batch: Batch, label: str) -> FisherPlan:
     """Try every layer and every bare weight on two samples, and keep what agrees with the loop."""
     trial = _Trial(model, {name: value[:2] for name, value in batch.items()}, label)
     layers, names = trial.layers()
     bare = trial.bare_weights(layers, names)
-    plan = Plan(Served(layers.layers, bare, layers.spread), names | bare.keys())
+    plan = FisherPlan(Served(layers.layers, bare, layers.spread), names | bare.keys())
     rest = [name for name in trial.expected if name not in plan.names]
     if rest:
         logger.warning("Fisher by single samples for %d of %d weights: %s", len(rest), len(trial.expected), rest[:3])

@@ -21,7 +21,7 @@ from ...models.load import label_names_of
 from ...models.load.declared import collator_is_fixed, is_plain, known_collator, rows_are_fixed
 from ...models.load.processors import reads_text, text_limit
 from ...models.load.tasks import pads_unseen
-from ...models.run import Answers, Batch, Share, run, watched
+from ...models.run import RowAnswers, RowBatch, Share, run, watched
 from ...models.types import Inputs, Processor, RowSource
 from .context import Context
 from .own_processor import RawEncoder, own_encoder
@@ -151,10 +151,10 @@ class ReferencePart:
         settings = self.context.settings
         title = None if settings.disable_tqdm or rows.lines < 20 * settings.eval_batch_size else "Reference logits"
 
-        def fill(share: Share) -> Iterator[Answers]:
+        def fill(share: Share) -> Iterator[RowAnswers]:
             return watched(run(self._ask_now, batches(share)), rows.lines, title, share, in_files=True)
 
-        def check(answers: Answers) -> None:
+        def check(answers: RowAnswers) -> None:
             check_logits(answers.logits, width, f"The output of {self.named.title}", answers.rows)
 
         return load_or_compute(path, layout, rows.lines, fill, check=check, must_keep=True)
@@ -168,12 +168,12 @@ class ReferencePart:
             raise RuntimeError(f"{self.named.title} was released while it was still needed.")
         return answer.logits if answer.features is None else tuple(answer)
 
-    def _batches(self, rows: ReferenceRows, share: Share) -> Iterator[Batch]:
+    def _batches(self, rows: ReferenceRows, share: Share) -> Iterator[RowBatch]:
         size = self.context.settings.eval_batch_size
         for number, start in enumerate(range(0, rows.lines, size)):
             if share.takes(number):
                 lines = range(start, min(start + size, rows.lines))
-                yield Batch(lines, self.context.prepare(self.context.collate(rows.fetch_lines(lines))))
+                yield RowBatch(lines, self.context.prepare(self.context.collate(rows.fetch_lines(lines))))
 
     # ---- what a table depends on
 

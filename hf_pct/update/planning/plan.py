@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...flips.choice.contract import Contract
 from .recipes import CANDIDATE, OWN, Case, Recipe, known_methods, swept_methods
-from .schedule import Sweep, make_recipes, make_schedule
+from .schedule import StrengthSweep, make_recipes, make_schedule
 
 __all__ = [
     "OWN", "Case", "Costs", "Plan", "Recipe", "check_request", "make_recipes", "make_schedule", "swept_methods",
@@ -35,7 +35,7 @@ class Plan:
     recipes: tuple[Recipe, ...]
     budget: float
     contract: Contract
-    sweeps: tuple[Sweep, ...] = ()
+    sweeps: tuple[StrengthSweep, ...] = ()
     costs: Costs = field(default_factory=Costs)
     rows: Mapping[str, int] = field(default_factory=dict)
 

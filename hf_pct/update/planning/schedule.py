@@ -25,7 +25,7 @@ class Rung:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class StrengthSweep:
     """Strengths of one method, of which short trainings choose those that are trained in full."""
 
     method: str
@@ -75,7 +75,7 @@ def make_rungs(count: int, budget: float) -> tuple[Rung, ...]:
 
 def make_schedule(
     case: Case, budget: float, methods: Sequence[str] | None = None, start: str = "auto", seed: int = 0
-) -> tuple[tuple[Recipe, ...], tuple[Sweep, ...]]:
+) -> tuple[tuple[Recipe, ...], tuple[StrengthSweep, ...]]:
     """What the budget buys, in order of promise: trainings in full, and sweeps that are ranked by short ones first.
 
     A budget that is a little too small for one thing may still buy a later, cheaper one, but nothing is trained
@@ -83,14 +83,14 @@ def make_schedule(
     """
     left = budget
     chosen: list[Recipe] = []
-    sweeps: list[Sweep] = []
+    sweeps: list[StrengthSweep] = []
     for method, block in groupby(wishes(case, methods, start, seed), key=lambda group: _swept_by(group[0])):
         groups = list(block)
         strengths = tuple(recipe for group in groups for recipe in group)
         needed = _not_yet(strengths, chosen)
         rungs = make_rungs(len(strengths), left - sum(recipe.length for recipe in needed)) if method else ()
         if len(rungs) > 1:
-            sweeps.append(Sweep(method, strengths, rungs))
+            sweeps.append(StrengthSweep(method, strengths, rungs))
             chosen += needed
             left -= sweeps[-1].cost + sum(recipe.length for recipe in needed)
             continue
