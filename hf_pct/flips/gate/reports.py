@@ -8,7 +8,7 @@ from ..chain import ChainReport
 from ..report import FlipReport
 from ..scored.dispatch import load_report
 from ..scored.report import ScoreReport
-from ..scored.rules import check_gate as check_two_gate
+from ..scored.rules import check_pair_gate
 from ..several.candidates import FORMAT as CANDIDATES_FORMAT
 from ..several.candidates import CandidatesReport
 from ..several.gate import check_candidates_gate, check_chain_gate
@@ -53,4 +53,4 @@ def check_gate(report: AnyReport, config: GateConfig) -> GateResult:
         return check_candidates_gate(report, config)
     if isinstance(report, ChainReport):
         return check_chain_gate(report, config)
-    return check_two_gate(report, config)
+    return check_pair_gate(report, config)

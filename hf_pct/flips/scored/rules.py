@@ -79,16 +79,8 @@ def parse_tasks(text: str) -> JsonObject:
         raise ValueError(f"{text!r} is no JSON object ({error}), expected {{TASK: {{RULE: NUMBER}}}}") from error
 
 
-def check_gate(report: FlipReport | ScoreReport, config: GateConfig) -> GateResult:
-    """Hold a report of either kind against the rules.
-
-    Example:
-        >>> from hf_pct import GateConfig, Predictions, check_gate, compare
-        >>> old = Predictions([1, 2], ["yes", "no"], ["yes", "no"])
-        >>> new = Predictions([1, 2], ["yes", "no"], ["yes", "yes"])
-        >>> check_gate(compare(old, new), GateConfig(max_nfr=0.01)).passed
-        False
-    """
+def check_pair_gate(report: FlipReport | ScoreReport, config: GateConfig) -> GateResult:
+    """Hold a report of two versions, of answers or of scores, against the rules."""
     if isinstance(report, ScoreReport):
         from .gate import check_score_gate
 

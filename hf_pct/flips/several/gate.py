@@ -7,7 +7,7 @@ from ...core.errors import NotComparableError
 from ..chain import ChainReport
 from ..counts import FlipCounts
 from ..gate import GateConfig, GateResult, RuleResult
-from ..scored.rules import check_gate
+from ..scored.rules import check_pair_gate
 from ..stats import non_inferiority, upper_bound
 from .candidates import CandidatesReport, joint_confidence
 
@@ -63,7 +63,7 @@ def check_candidates_gate(report: CandidatesReport, config: GateConfig) -> Candi
     problems = [*_candidate_problems(report)]
     if report.edited or problems:
         raise NotComparableError("\n  ".join([report.edited or "The report contradicts itself:", *problems]))
-    judged = tuple((name, check_gate(entry, config)) for name, entry in report.items())
+    judged = tuple((name, check_pair_gate(entry, config)) for name, entry in report.items())
     reports = dict(report.items())
     kept = [name for name, result in judged if result.passed]
     kept.sort(key=lambda name: (reports[name].counts.negative_flips, -reports[name].counts.new_accuracy))
