@@ -13,10 +13,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers.pytorch_utils import Conv1D
 
 from .base import HeldWeights
 
-KINDS = (nn.Linear, nn.Conv2d, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.Embedding)
+# Conv1D is the linear layer of GPT-2, with its weights the other way round
+KINDS = (nn.Linear, Conv1D, nn.Conv1d, nn.Conv2d, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.Embedding)
 
 
 class Mixout:
@@ -53,7 +55,9 @@ class Mixout:
             self._restore.pop()()
 
     def _mixed_forward(self, module: nn.Module, name: str, old: HeldWeights) -> Callable[..., Tensor] | None:
-        if not isinstance(module, KINDS) or module.weight is None or not module.weight.requires_grad:
+        # LlamaRMSNorm and its like are no subclasses of torch's
+        known = isinstance(module, KINDS) or type(module).__name__.endswith("RMSNorm")
+        if not known or getattr(module, "weight", None) is None or not module.weight.requires_grad:
             return None
         if hasattr(module.weight, "to_local"):
             raise ValueError(
@@ -92,7 +96,7 @@ class Mixout:
 
         def mixed() -> Tensor:
             current = getattr(module, attribute)
-            scale = self._scale(current[0] if current.ndim > 1 else current)
+            scale = self._scale(_of_one_output(current, module))
             if rows is None:
                 return self._mix(current, value, scale)
             scale = scale if current.ndim > 1 else scale[rows]
@@ -108,6 +112,13 @@ class Mixout:
     @staticmethod
     def _mix(current: Tensor, old: Tensor, scale: Tensor) -> Tensor:
         return torch.lerp(old.to(current.dtype), current, scale.to(current.dtype))
+
+
+def _of_one_output(parameter: Tensor, module: nn.Module) -> Tensor:
+    """The entries of a weight that one output reads; a vector as it is."""
+    if parameter.ndim == 1:
+        return parameter
+    return parameter[:, :1] if isinstance(module, Conv1D) else parameter[0]
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import transformers
 from training_kit import NAMES, bert, distance, images, roberta, texts, timm_model, trainer, weights
 
 from hf_pct.merging.interpolate import scale_fisher
@@ -239,3 +240,44 @@ def test_mixout_mixes_layer_norms_that_read_channels_first(kind):
     assert norm.weight.grad is not None
     mixout.remove()
     torch.testing.assert_close(model(pixels), plain)
+
+
+class Held:
+    """Old weights of a model whose tensors are all there."""
+
+    def __init__(self, weights):
+        self.weights = weights
+
+    def beside(self, name, parameter):
+        return self.weights[name], None
+
+
+SHAPES = {
+    "GPT2": {"n_embd": 8, "n_layer": 1, "n_head": 2},
+    "Llama": {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12},
+}
+
+
+@pytest.mark.parametrize("family", SHAPES)
+def test_mixout_mixes_every_layer_of_a_decoder(family):
+    """GPT-2's linear layers are no `nn.Linear`, and Llama's norms no `nn.RMSNorm`."""
+    config = getattr(transformers, f"{family}Config")(vocab_size=20, pad_token_id=0, num_labels=3, **SHAPES[family])
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config)
+    mixout = Mixout(model, Held(weights(model)), 0.5)
+    layers = {name: module for name, module in model.named_modules() if "weight" in module._parameters}
+    assert [name for name, module in layers.items() if "forward" not in vars(module)] == []
+    model.train()(torch.tensor([[1, 2, 3], [4, 5, 6]])).logits.sum().backward()
+    mixout.remove()
+    assert not any("forward" in vars(module) for module in layers.values())
+
+
+def test_mixout_draws_over_the_inputs_of_a_layer_whichever_way_its_weights_lie():
+    torch.manual_seed(0)
+    for layer in (torch.nn.Linear(40, 3), transformers.pytorch_utils.Conv1D(3, 40)):
+        model = torch.nn.Sequential(layer)
+        mixout = Mixout(model, Held({"0.weight": torch.full_like(layer.weight, 7.0), "0.bias": layer.bias}), 0.5)
+        mixed = model.train()(torch.eye(40)).detach() - layer.bias  # one row per input
+        old = mixed.sub(7.0).abs().lt(1e-5)
+        assert old.all(1).eq(old.any(1)).all()
+        assert 5 < old.all(1).sum() < 35
+        mixout.remove()
