@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.attack.case import Case
+from benchmarks.attack.models import ModelAttack
 from benchmarks.attack.mutations import as_json, mutate_bytes, mutate_text, mutate_values
 from benchmarks.attack.scored import ScoredAttack
 from hf_pct import Predictions, compare
@@ -44,6 +45,7 @@ class Attack:
             "merge record": (0.01, self._record),
             "checkpoint": (0.01, self._checkpoint),
             **ScoredAttack(folder, self.rng).kinds,
+            **ModelAttack(folder, self.rng).kinds,
         }
 
     def cases(self, count: int) -> Iterator[Case]:
@@ -162,7 +164,10 @@ class Attack:
 
     def _chain(self) -> Case:
         chain = json.loads(json.dumps(compare_chain([self.old, self.new, self.rerun], ["1", "2", "3"]).to_dict()))
-        return self._page("chain", "--chain", "chain.json", as_json(mutate_values(chain, self.rng, 2)))
+        damaged = as_json(mutate_values(chain, self.rng, 2))
+        if self.rng.random() < 0.5:
+            return self._page("chain", "--chain", "chain.json", damaged)
+        return Case("chain", ["gate", self._write("chain.json", damaged), "--max_nfr", "0.001"], verdict=1)
 
     def _merge_record(self) -> dict:
         curve = [{"alpha": alpha / 10, "accuracy": 0.9, "nfr": 0.02} for alpha in range(11)]

@@ -34,6 +34,8 @@ class ScoredAttack:
         self.score_rules = {name: limit for name, limit in rules.items() if _fails(whole, name, limit)}
         self.traffic = self._write_traffic()
         self.features = self._write_features()
+        versions = [str(folder / f"{name}.parquet") for name in ("old", "new", "rerun")]
+        self.candidates = self._command_report("candidates", ["compare", *versions, "--candidates"])
         self.kinds: dict[str, tuple[float, Callable[[], Case]]] = {
             "score report": (0.06, self._score_report),
             "score rows": (0.04, self._score_rows),
@@ -43,6 +45,7 @@ class ScoredAttack:
             "log of inspect": (0.02, lambda: self._log("inspect", "log.json", _inspect())),
             "traffic report": (0.03, self._traffic_report),
             "traffic labels": (0.02, self._traffic_labels),
+            "candidates report": (0.03, self._candidates),
             "calibration rows": (0.01, self._calibration),
             "embeddings": (0.01, self._embeddings),
         }
@@ -69,14 +72,15 @@ class ScoredAttack:
             code = hf_pct([*arguments, output, str(place)])
         if code not in (0, 1):
             raise RuntimeError(f"hf-pct {' '.join(arguments)} ended with {code} on whole files")
-        path = next(iter(sorted(place.glob("*report.json")))) if place.is_dir() else place
+        path = next(iter(sorted(place.glob("*.json")))) if place.is_dir() else place
         return json.loads(path.read_text(encoding="utf-8"))
 
     def _score_report(self) -> Case:
         name, limit = self.rng.choice(list(self.score_rules.items()))
-        path = self._write(
-            "score_report.json", as_json(mutate_values(self.report, self.rng, self.rng.randrange(1, 4)))
-        )
+        sealed = self.rng.random() < 0.5  # earlier versions wrote no seal
+        report = {key: value for key, value in self.report.items() if sealed or key != "seal"}
+        times = self.rng.randrange(1, 4) if sealed else 1
+        path = self._write("score_report.json", as_json(mutate_values(report, self.rng, times)))
         return Case("score report", ["gate", path, f"--{name}", str(limit)], verdict=1)
 
     def _score_rows(self) -> Case:
@@ -128,6 +132,10 @@ class ScoredAttack:
     def _traffic_labels(self) -> Case:
         path = self._write("damaged_labels.jsonl", "\n".join(map(as_json, mutate_values(self.labels, self.rng, 3))))
         return Case("traffic labels", ["traffic", *self.traffic, "--labels", path])
+
+    def _candidates(self) -> Case:
+        path = self._write("damaged_candidates.json", as_json(mutate_values(self.candidates, self.rng, 2)))
+        return Case("candidates report", ["gate", path, "--max_nfr", "0.001"], verdict=1)
 
     def _calibration(self) -> Case:
         rows = mutate_values([{"id": at} for at in range(0, 300, 2)], self.rng, 2)

@@ -142,3 +142,24 @@ def test_a_model_without_its_tokenizer(tmp_path):
 def test_an_unknown_module():
     with pytest.raises(ValueError, match="Linear is not a transformers classifier and not a timm model"):
         load_model(torch.nn.Linear(2, 2))
+
+
+@pytest.mark.parametrize("limit", ["16", True, 0, -5, float("nan")])
+def test_a_tokenizers_limit_is_a_number_of_tokens(tokenizer, limit):
+    import copy
+
+    damaged = copy.deepcopy(tokenizer)
+    damaged.model_max_length = limit
+    with pytest.raises(ValueError, match="model_max_length of the tokenizer is"):
+        load_model(tiny_bert(), processor=damaged)
+
+
+def test_tokens_that_the_model_has_no_weights_for(tokenizer):
+    import copy
+
+    other = copy.deepcopy(tokenizer)
+    other.add_tokens([f"word{number}" for number in range(9)])
+    loaded = load_model(tiny_bert(), processor=other)
+    batch = loaded.task.collate(loaded.task.prepare(["turn word8"]))
+    with pytest.raises(ValueError, match=r"was given a token or a position that it has no weights for.*--processor"):
+        loaded.logits(batch)

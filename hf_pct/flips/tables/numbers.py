@@ -46,6 +46,8 @@ def _arrow(values: Any, name: str) -> pa.ChunkedArray:
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         mixed = [value for value in values if value is not None and not isinstance(value, (int, float))]
         raise ValueError(f"The column {name} holds {first_five(mixed)}, expected numbers.") from None
+    except OverflowError:
+        raise ValueError(f"The column {name} holds whole numbers of more than 64 bits.") from None
 
 
 def _cast(column: pa.ChunkedArray, name: str, ids: pa.Array) -> pa.ChunkedArray:

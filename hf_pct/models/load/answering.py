@@ -54,9 +54,16 @@ def ask(model: nn.Module, inputs: Inputs) -> torch.Tensor:
 
 @contextmanager
 def explained_padding(model: nn.Module) -> Iterator[None]:
-    """Says what to set where a decoder says only that it has no padding token."""
+    """Says what to set where a model only says that it has no padding token, or that an index is out of range."""
     try:
         yield
+    except IndexError as error:
+        if "index out of range" not in str(error):
+            raise
+        raise ValueError(
+            f"{type(model).__name__} was given a token or a position that it has no weights for. Expected the "
+            "tokenizer that it was trained with: pass processor (--processor), or save it into the model's folder."
+        ) from error
     except ValueError as error:
         if "padding token" not in str(error):
             raise

@@ -118,6 +118,8 @@ def text_limit(tokenizer: PreTrainedTokenizerBase, model: nn.Module, chosen: int
             )
         return chosen
     stated = getattr(tokenizer, "model_max_length", None)
+    if stated is not None and (isinstance(stated, (bool, str)) or not stated >= 1):
+        raise ValueError(f"model_max_length of the tokenizer is {stated!r}, expected a number of tokens, at least 1.")
     if stated is None or stated > 1_000_000:  # tokenizers without a limit state a huge one
         return positions or getattr(getattr(model, "config", None), "max_position_embeddings", None)
     return int(stated) if positions is None else min(int(stated), positions)

@@ -86,3 +86,10 @@ def test_answers_become_scores():
     assert table.scores["exact_match"].tolist() == [1.0, 0.0]
     assert table.texts.to_pylist() == ["?", "??"]
     assert list(table.columns) == ["lang"]
+
+
+def test_numbers_beyond_64_bits():
+    with pytest.raises(ValueError, match="score holds whole numbers of more than 64 bits"):
+        Scores([1, 2], [10**30, 1])
+    with pytest.raises(ValueError, match="repeat holds whole numbers of more than 64 bits"):
+        Scores([1, 1], [1, 1], repeats=[1, 10**30])
