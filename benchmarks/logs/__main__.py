@@ -2,8 +2,9 @@
 
     python -m benchmarks.logs work/lm_eval/smollm2 work/lm_eval/smollm2-rounded --filter flexible none
 
-lm-eval ships a script that compares two models by an unpaired z test: the difference of the two means over the root of
-the sum of their squared standard errors. The same two numbers are computed here from the same logs.
+lm-eval's repository has a script, `model_comparator`, that compares two models by an unpaired z test: the difference
+of the two means over the root of the sum of their squared standard errors, with a tick where p is above 0.05. The same
+numbers are computed here from the same logs.
 """
 
 import argparse
@@ -27,6 +28,11 @@ def unpaired_p(old: np.ndarray, new: np.ndarray) -> float:
     return float(2 * special.ndtr(-abs(z)))
 
 
+def comparator_cell(p_value: float, alpha: float = 0.05) -> str:
+    """The p-value and `model_comparator`'s verdict: a tick says that it sees no difference."""
+    return f"{p_value:.2g} {'✓' if p_value > alpha else '×'}"
+
+
 def task_scores(table: Scores, task: TaskReport) -> np.ndarray:
     return table.scores[task.metric][table.task_codes == table.task_names.index(task.task)]
 
@@ -45,7 +51,7 @@ def rows(old: Scores, new: Scores, metrics: list[str]) -> list[str]:
             f"{outcomes['broken']:.0f}",
             f"{outcomes['fixed']:.0f}",
             f"{100 * task.rates['nfr']:.1f} ({spread(task.intervals['nfr'])})",
-            f"{unpaired:.2g}",
+            comparator_cell(unpaired),
             f"{gain.p_value:.2g}",
             f"{task.p_corrected:.2g}",
             "regressed" if task.regressed else "",
@@ -64,7 +70,7 @@ def main() -> None:
     options = ReadOptions(filters=tuple(args.filter), metrics=tuple(args.metric))
     old, new = Scores.load(args.old, options), Scores.load(args.new, options)
     header = ["task", "metric", "rows", "mean", "broken", "fixed", "NFR, %"]
-    header += ["unpaired z, p", "paired, p", "worse, Holm", "verdict"]
+    header += ["model_comparator, p", "paired, p", "worse, Holm", "verdict"]
     for first, second, way in ((old, new, "old to new"), (new, old, "new to old")):
         print(f"\n{way}\n\n| {' | '.join(header)} |\n|{'---|' * len(header)}")
         print("\n".join(rows(first, second, args.metric)))
