@@ -76,10 +76,12 @@ class ELODITrainer(PCTrainer):
 
     Example:
         >>> from hf_pct import ELODIArguments, ELODITrainer
-        >>> trainer = ELODITrainer(
-        ...     model_init=new_model, args=ELODIArguments("v2"), train_dataset=train, eval_dataset=test,
-        ...     processing_class=tokenizer,
-        ... )  # doctest: +SKIP
+        >>> args = ELODIArguments("next", num_members=2, max_steps=2, report_to="none")
+        >>> trainer = ELODITrainer(model_init=new_model, args=args, train_dataset=train, processing_class=tokenizer)
+        >>> result = trainer.train()  # doctest: +ELLIPSIS
+        {...}
+        >>> result.global_step, sorted(folder.name for folder in Path("next/members").iterdir())
+        (2, ['0', '1', 'pct_ensemble.json'])
     """
 
     args: ELODIArguments

@@ -11,11 +11,14 @@ class FocalDistillTrainer(PCTrainer):
 
     Example:
         >>> from hf_pct import FocalDistillArguments, FocalDistillTrainer
+        >>> args = FocalDistillArguments("next", max_steps=2, report_to="none")
         >>> trainer = FocalDistillTrainer(
-        ...     model, FocalDistillArguments("v2"), old_model="org/model-v1",
-        ...     train_dataset=train, eval_dataset=test, processing_class=tokenizer,
-        ... )  # doctest: +SKIP
-        >>> trainer.train()  # doctest: +SKIP
+        ...     model, args, train_dataset=train, eval_dataset=test, processing_class=tokenizer, old_model="v1"
+        ... )
+        >>> result, metrics = trainer.train(), trainer.evaluate()  # doctest: +ELLIPSIS
+        {...}
+        >>> result.global_step, sorted(set(metrics) & {"eval_accuracy", "eval_nfr", "eval_pfr"})
+        (2, ['eval_accuracy', 'eval_nfr', 'eval_pfr'])
     """
 
     args: FocalDistillArguments

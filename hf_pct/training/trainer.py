@@ -62,7 +62,12 @@ class PCTrainer(PushUpdateMixin, DivergenceStops, LearntFeatureMaps, ContractCho
 
     Example:
         >>> from hf_pct import PCTArguments, PCTrainer
-        >>> trainer = PCTrainer(model, PCTArguments("v2"), train_dataset=train, old_model="v1")  # doctest: +SKIP
+        >>> args = PCTArguments("next", max_steps=2, report_to="none")
+        >>> trainer = PCTrainer(model, args, train_dataset=train, processing_class=tokenizer, old_model="v1")
+        >>> result = trainer.train()  # doctest: +ELLIPSIS
+        {...}
+        >>> result.global_step
+        2
     """
 
     args: PCTArguments

@@ -30,7 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Update:
-    """The result of an update. `kept` is False when nothing keeps the contract; the plain model is written then."""
+    """The result of an update. `kept` is False when nothing keeps the contract; the plain model is written then.
+
+    Example:
+        >>> from hf_pct.update import update
+        >>> result = update("v1", "train.jsonl", "dev.jsonl", dry_run=True, progress=False)
+        >>> result.plan.budget, result.shipped  # a dry run only plans
+        (1, None)
+    """
 
     plan: Plan
     candidates: tuple[Measured, ...] = ()
@@ -114,6 +121,13 @@ def update(
         dry_run: only make the plan.
         progress: one bar over the whole plan.
         announce: called with one line for every step, such as `print`.
+
+    Example:
+        >>> from hf_pct.update import Contract, update
+        >>> options = {"training": {"max_steps": 2}, "output_dir": "next", "progress": False}
+        >>> result = update("v1", "train.jsonl", "dev.jsonl", contract=Contract(margin=0.01), **options)
+        >>> result.kept, result.shipped.candidate, (result.folder / "update.html").is_file()
+        (True, 'fd-lm light', True)
     """
     contract = contract or Contract()
     request = Request(

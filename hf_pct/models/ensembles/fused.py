@@ -43,7 +43,9 @@ class FusedModel(nn.Module):
     Example:
         >>> from hf_pct import FusedModel
         >>> from hf_pct.policies import Fusion
-        >>> model = FusedModel("v1", "v2", Fusion("surer", 0.55))  # doctest: +SKIP
+        >>> fused = FusedModel("v1", "v2", Fusion("surer", 0.55))
+        >>> fused.label_names
+        ('weather', 'music', 'light_off', 'light_on')
     """
 
     numbers: Tensor

@@ -29,7 +29,16 @@ class Costs:
 
 @dataclass(frozen=True)
 class Plan:
-    """Trainings in order, cheap and promising ones first, then sweeps, and what they cost."""
+    """Trainings in order, cheap and promising ones first, then sweeps, and what they cost.
+
+    Example:
+        >>> from hf_pct.update import Contract, Plan
+        >>> from hf_pct.update.planning.plan import Case, make_recipes
+        >>> case = Case(same_architecture=True, added_classes=0, base_model=False)
+        >>> plan = Plan(case, make_recipes(case, budget=2), budget=2, contract=Contract(margin=0.005))
+        >>> [recipe.name for recipe in plan.recipes], plan.length
+        (['fd-lm light', 'plain'], 2.0)
+    """
 
     case: Case
     recipes: tuple[Recipe, ...]

@@ -23,6 +23,11 @@ class Recipe:
     every alpha, stronger ones are not trained. `length` is in units of one plain training. `uses` are trained before:
     the members of an ensemble, or the independent model of `margin`. A `member` is trained only to be used, a `short`
     training only to rank strengths; neither is chosen.
+
+    Example:
+        >>> from hf_pct.update import Recipe
+        >>> Recipe("plain", "none", "cross-entropy from the old model", "plain", plain=True).length
+        1.0
     """
 
     name: str
