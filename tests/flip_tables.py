@@ -35,12 +35,12 @@ def member(logits, labels, *, name=None, names=NAMES, ids=None, **options):
 
 def drawn_members(count, seed=0, rows=40, spread=1.0, shift=0.0, names=NAMES):
     """Runs of one recipe: logits that scatter around a mean of their own in each row (same rows for every seed)."""
-    given = np.random.default_rng(99)
-    labels = given.integers(0, len(names), rows)
-    mean = 2 * np.eye(len(names))[labels] + given.normal(size=(rows, len(names))) + shift
+    fixed = np.random.default_rng(99)
+    labels = fixed.integers(0, len(names), rows)
+    mean = 2 * np.eye(len(names))[labels] + fixed.normal(size=(rows, len(names))) + shift
     rng = np.random.default_rng(seed)
     noise = spread * rng.normal(size=(count, rows, len(names)))
-    return [member(mean + each, labels, name=f"s{seed}.{at}", names=names) for at, each in enumerate(noise)]
+    return [member(mean + drawn, labels, name=f"s{seed}.{at}", names=names) for at, drawn in enumerate(noise)]
 
 
 def shuffled(table, seed=0):

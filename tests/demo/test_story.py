@@ -97,7 +97,7 @@ def test_elodi_is_shown_beside_the_plain_pair_and_the_ensembles(told, method):
 
 
 def _failed(report):
-    return [each.rule for each in check_gate(report, GATE).results if not each.passed]
+    return [result.rule for result in check_gate(report, GATE).results if not result.passed]
 
 
 def test_elodi_leaves_students_members_and_the_comparison(told):

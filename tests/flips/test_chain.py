@@ -43,7 +43,7 @@ def test_the_order_of_rows_and_classes_does_not_matter():
     rng = np.random.default_rng(0)
     labels = rng.choice(NAMES, 80).tolist()
     answers = [rng.choice(NAMES, 80) for _ in range(3)]
-    straight = [side(each.tolist(), labels) for each in answers]
+    straight = [side(version.tolist(), labels) for version in answers]
     order = rng.permutation(80)
     ids = [f"r{row}" for row in order]
     shuffled = side(answers[1][order].tolist(), np.array(labels)[order].tolist(), ids=ids, names=NAMES[::-1])

@@ -49,7 +49,7 @@ def test_each_rule_passes_and_fails_at_its_limit(report, rule, passes, fails, fo
 
 def test_one_failed_rule_is_enough_and_the_others_are_still_shown(report):
     result = verdict(report, max_nfr=0.5, max_class_nfr=0.01, min_accuracy_gain=-1)
-    assert [each.passed for each in result.results] == [True, False, True]
+    assert [rule.passed for rule in result.results] == [True, False, True]
     assert not result.passed
     text = gate_text(result, report)
     assert "FAIL  max_class_nfr" in text

@@ -60,9 +60,9 @@ def test_jsonl_csv_and_parquet_say_the_same(tmp_path):
     (tmp_path / "p.csv").write_text("id,label,prediction,channel\n007,no,yes,app\n008,yes,yes,phone\n")
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "p.parquet")
     loaded = [Predictions.load(tmp_path / f"p.{kind}") for kind in ("jsonl", "csv", "parquet")]
-    for each in loaded:
-        assert each.ids.to_pylist() == ["007", "008"]
-        assert_same(each, loaded[0])
+    for table in loaded:
+        assert table.ids.to_pylist() == ["007", "008"]
+        assert_same(table, loaded[0])
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])

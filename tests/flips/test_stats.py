@@ -91,7 +91,7 @@ def test_clusters_widen_the_interval():
     rows, clustered = stats.paired_bootstrap(flipped, none), stats.paired_bootstrap(flipped, none, users)
     assert clustered.clusters == 50
     assert clustered.estimate == rows.estimate
-    width = [each.interval.high - each.interval.low for each in (rows, clustered)]
+    width = [difference.interval.high - difference.interval.low for difference in (rows, clustered)]
     assert width[1] > 3 * width[0]
 
 

@@ -200,8 +200,8 @@ class Handler(BaseHTTPRequestHandler):
             return None
         files = repo.commits.get(repo.resolve(revision) or "", {})
         answers = []
-        for each in json.loads(self.body)["files"]:
-            path, large = each["path"], _large(each["path"])
+        for file in json.loads(self.body)["files"]:
+            path, large = file["path"], _large(file["path"])
             answer = {"path": path, "uploadMode": "lfs" if large else "regular", "shouldIgnore": False}
             if path in files:
                 answer["oid"] = _oid(files[path], large)
@@ -248,20 +248,20 @@ class Handler(BaseHTTPRequestHandler):
     def _discussions(self, kind: str, id: str) -> None:
         if (repo := self._repo(kind, id)) is None:
             return None
-        found = [
-            {"title": each["title"], "num": each["num"], "author": {"name": each["author"]}, "status": "open",
+        listed = [
+            {"title": request["title"], "num": request["num"], "author": {"name": request["author"]}, "status": "open",
              "createdAt": "2026-01-01T00:00:00.000Z", "repo": {"name": id, "type": kind[:-1]}, "isPullRequest": True}
-            for each in repo.pull_requests
+            for request in repo.pull_requests
         ]  # fmt: skip
-        return self._answer(200, {"discussions": found, "count": len(found), "start": 0})
+        return self._answer(200, {"discussions": listed, "count": len(listed), "start": 0})
 
     def _batch(self, kind: str | None, id: str) -> None:
         if self._repo(kind or "models", id, write=True) is None:
             return None
         objects = []
-        for each in json.loads(self.body)["objects"]:
-            upload = {"upload": {"href": f"{self.hub.url}/large/{each['oid']}"}}
-            objects.append(each if each["oid"] in self.hub.large else {**each, "actions": upload})
+        for entry in json.loads(self.body)["objects"]:
+            upload = {"upload": {"href": f"{self.hub.url}/large/{entry['oid']}"}}
+            objects.append(entry if entry["oid"] in self.hub.large else {**entry, "actions": upload})
         return self._answer(200, {"transfer": "basic", "objects": objects})
 
     def _put_large(self, oid: str) -> None:

@@ -14,7 +14,7 @@ def test_the_old_model_is_asked_to_point_to_the_new_one(hub, client, update):
     assert f"pull request on the old model: {hub.url}/org/intent-v1/discussions/1" in out
     assert old.head == update.old_commit  # never a direct commit
     assert old.files["README.md"].decode() == OLD_CARD
-    assert [each["title"] for each in old.pull_requests] == ["Set new_version to org/next"]
+    assert [request["title"] for request in old.pull_requests] == ["Set new_version to org/next"]
     proposed = old.commits[old.branches["refs/pr/1"][-1]]["README.md"].decode()
     assert proposed == OLD_CARD.replace("tags: [intents]\n", "tags: [intents]\nnew_version: org/next\n")
     assert client.cli(*push)[0] == 0
@@ -38,7 +38,7 @@ def test_a_lost_answer_opens_no_second_pull_request(hub, client, update):
         "push", update.new, "--repo_id", "org/lost-pr", "--report", update.report, "--set_new_version"
     )
     assert code == 0, out
-    titles = [each["title"] for each in hub.model("org/intent-v1").pull_requests]
+    titles = [request["title"] for request in hub.model("org/intent-v1").pull_requests]
     assert titles.count("Set new_version to org/lost-pr") == 1
 
 

@@ -55,7 +55,7 @@ def test_the_card_says_what_was_measured_against_what(client, update, pushed):
         from huggingface_hub import ModelCard
         card = ModelCard.load("org/intent-v2")
         card.validate()
-        result = card.data.to_dict(), [vars(each) for each in card.data.eval_results]
+        result = card.data.to_dict(), [vars(entry) for entry in card.data.eval_results]
         """
     )
     assert {key: data[key] for key in ("library_name", "pipeline_tag", "base_model", "base_model_relation")} == {
@@ -66,17 +66,17 @@ def test_the_card_says_what_was_measured_against_what(client, update, pushed):
     }
     assert (data["license"], data["language"], data["datasets"]) == ("mit", "en", ["org/intents"])
     report = json.loads(update.report.read_text())
-    assert {each["metric_type"]: each["metric_value"] for each in results} == {
+    assert {result["metric_type"]: result["metric_value"] for result in results} == {
         "accuracy": pytest.approx(report["new_accuracy"], abs=1e-6),
         "nfr": pytest.approx(report["nfr"], abs=1e-6),
         "pfr": pytest.approx(report["pfr"], abs=1e-6),
         "relative_nfr": pytest.approx(report["relative_nfr"], abs=1e-6),
     }
-    for each in results:
-        assert (each["dataset_type"], each["dataset_split"]) == ("org/intents", "test")
-        assert each["dataset_args"] == {"rows": 120, "fingerprint": report["new"]["fingerprint"]}
-        assert each["metric_args"]["old_model"] == "org/intent-v1"
-        assert each["metric_args"]["old_revision"] == update.old_commit
+    for result in results:
+        assert (result["dataset_type"], result["dataset_split"]) == ("org/intents", "test")
+        assert result["dataset_args"] == {"rows": 120, "fingerprint": report["new"]["fingerprint"]}
+        assert result["metric_args"]["old_model"] == "org/intent-v1"
+        assert result["metric_args"]["old_revision"] == update.old_commit
 
 
 def test_the_lines_on_the_card_run(client, pushed):

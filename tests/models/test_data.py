@@ -22,7 +22,7 @@ def test_files_and_folders_hold_the_same_rows(tmp_path):
     DatasetDict({"test": data, "train": data}).save_to_disk(tmp_path / "splits")
     sources = ["d.parquet", "d.csv", "d.jsonl", "saved"]
     loaded = [load_data(tmp_path / name) for name in sources] + [load_data(tmp_path / "splits", split="test")]
-    prints = {read(each).fingerprint for each in loaded}
+    prints = {read(dataset).fingerprint for dataset in loaded}
     assert len(prints) == 1
     assert read(ROWS).fingerprint in prints
     with pytest.raises(ValueError, match="has the splits test, train; choose one with split"):

@@ -65,11 +65,11 @@ def test_the_mean_of_the_members_by_name(batch, tokenizer):
     with torch.no_grad():
         expected = sum(by_name(n, m(**batch).logits) for n, m in zip(orders, members, strict=True)) / 3
         torch.testing.assert_close(ensemble(**batch).logits, expected)
-        each = list(ensemble.member_logits(**batch))
+        logits = list(ensemble.member_logits(**batch))
     assert ensemble.label_names == tuple(INTENTS)
     assert ensemble.config.id2label == dict(enumerate(INTENTS))
     assert ensemble.config is not members[0].config
-    torch.testing.assert_close(torch.stack(each).mean(0), expected)
+    torch.testing.assert_close(torch.stack(logits).mean(0), expected)
     assert load_model(ensemble, processor=tokenizer).label_names == tuple(INTENTS)
 
 
@@ -357,9 +357,9 @@ def test_adapters_are_what_they_are_alone(adapted, batch):
     ensemble = AdapterEnsemble(model, ADAPTERS, temperatures=[1, 2, 4])
     with torch.no_grad():
         single = [alone(adapted, number)(**batch).logits for number in range(3)]
-        each = list(ensemble.member_logits(**batch))
-        torch.testing.assert_close(torch.stack(each), torch.stack([single[0], single[1] / 2, single[2] / 4]))
-        torch.testing.assert_close(ensemble(**batch).logits, sum(each) / 3)
+        scaled = list(ensemble.member_logits(**batch))
+        torch.testing.assert_close(torch.stack(scaled), torch.stack([single[0], single[1] / 2, single[2] / 4]))
+        torch.testing.assert_close(ensemble(**batch).logits, sum(scaled) / 3)
     assert len(list(ensemble.parameters())) == len(list(model.parameters()))  # the backbone is there once
     loaded = load_ensemble(save_adapters(adapted))
     with torch.no_grad():

@@ -67,9 +67,9 @@ def test_the_student_is_nearer_to_the_ensemble_than_a_plain_model_is(tmp_path):
     inputs = {key: batch[key] for key in ("input_ids", "attention_mask")}
     target = ensemble.logits(inputs)
     gaps = {}
-    for name, each in (("student", run), ("plain", plain)):
+    for name, trained in (("student", run), ("plain", plain)):
         with torch.no_grad():
-            gaps[name] = (each.model.eval()(**inputs).logits - target).square().mean()
+            gaps[name] = (trained.model.eval()(**inputs).logits - target).square().mean()
     assert gaps["student"] < 0.5 * gaps["plain"]
 
 

@@ -18,7 +18,7 @@ from hf_pct.core.errors import NotComparableError
 def page(*arguments) -> int:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
-    return command.run(parser.parse_args([str(each) for each in arguments]))
+    return command.run(parser.parse_args([str(argument) for argument in arguments]))
 
 
 @pytest.fixture

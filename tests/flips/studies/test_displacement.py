@@ -146,7 +146,7 @@ def test_the_histogram_is_drawn_from_a_saved_report(tmp_path):
 @pytest.mark.parametrize(("scale", "expected"), [(0.01, 0.001), (1.0, 0.1), (10.0, 0.5), (1000.0, 100.0)])
 def test_bins_suit_the_size_of_the_logits(scale, expected):
     labels = [0, 1]
-    tables = [member(scale * np.array([[each, 0, 0], [0, each, 0]]), labels) for each in (0.0, 1.0, 2.0, 2.8)]
+    tables = [member(scale * np.array([[place, 0, 0], [0, place, 0]]), labels) for place in (0.0, 1.0, 2.0, 2.8)]
     figure = displacement_by_size(tables, tables).figure()
     top = max(map(max, figure["norms"].values()))
     assert figure["bin_size"] == pytest.approx(expected)
@@ -185,7 +185,7 @@ def test_uncertainty_is_that_of_the_mean_probabilities():
     mean = np.mean(probabilities, axis=0)
     others = [tables[0], *(shuffled(table, 1) for table in tables[1:])]
     assert ensemble_uncertainty(others) == pytest.approx(entropy(mean, axis=-1), abs=1e-5)
-    divergence = np.mean([entropy(each, mean, axis=-1) for each in probabilities], axis=0)
+    divergence = np.mean([entropy(single, mean, axis=-1) for single in probabilities], axis=0)
     assert ensemble_uncertainty(others, "disagreement") == pytest.approx(divergence, abs=1e-5)
     assert ensemble_uncertainty(tables[:1]) == pytest.approx(analysis.entropy(tables[0].logits))
 

@@ -218,7 +218,7 @@ def test_nfr_between_members_is_that_of_compare():
 def test_ties_go_to_the_first_and_answers_are_enough():
     labels = ["no", "no", "no", "no"]
     answers = [["no", "no", "no", "yes"], ["yes", "no", "no", "no"], ["no", "yes", "no", "no"]]
-    report = most_centric([side(each, labels) for each in answers])
+    report = most_centric([side(member, labels) for member in answers])
     assert len(set(np.round(report.mean_distances, 12))) == 1
     assert (report.index, report.name) == (0, "member 1 m")
     two = most_centric([side(answers[1], labels, names=None), side(answers[0], labels)], "disagreement")
@@ -300,7 +300,7 @@ def test_rates_are_those_of_comparing_the_means():
             for two in combinations(new, size)
         ]
         for name in ("nfr", "old_error_rate", "new_error_rate"):
-            rates = [getattr(each, name) for each in counts]
+            rates = [getattr(count, name) for count in counts]
             assert getattr(report, name)[at] == pytest.approx(np.mean(rates))
             assert getattr(report, f"{name}_std")[at] == pytest.approx(np.std(rates, ddof=1) if len(rates) > 1 else 0)
 
