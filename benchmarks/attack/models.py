@@ -115,7 +115,7 @@ class ModelAttack:
         files = {"train_file": "train.jsonl", "validation_file": "dev.jsonl", "old_model": "v1"}
         options = {name: str(self.folder / file) for name, file in files.items()}
         options |= {"budget": 1.0, "seed": 0, "margin": 0.01, "certify": False, "start": "auto", "delta": 0.05}
-        options |= {"methods": ["none"], "num_train_epochs": 1.0, "learning_rate": 5e-5, "allow_missing_classes": True}
+        options |= {"methods": ["plain"], "num_train_epochs": 1.0, "learning_rate": 5e-5, "allow_two_forwards": False}
         whole = self.folder / "pct_update.json"
         whole.write_text(json.dumps({"kept": True, "options": options}))
         damaged = str(self._damage(whole, self.folder / "damaged_update.json"))

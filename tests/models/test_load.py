@@ -144,7 +144,7 @@ def test_an_unknown_module():
         load_model(torch.nn.Linear(2, 2))
 
 
-@pytest.mark.parametrize("limit", ["16", True, 0, -5, float("nan")])
+@pytest.mark.parametrize("limit", ["16", [16], True, 0, -5, float("nan")])
 def test_a_tokenizers_limit_is_a_number_of_tokens(tokenizer, limit):
     import copy
 
