@@ -178,12 +178,14 @@ class ELODITrainer(PCTrainer):
             model.load_state_dict(load_weights(str(members.paths[0]))[0].state_dict())
         return model
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: object, **kwargs: object) -> TrainOutput:
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, trial: object = None, *args: object, **kwargs: object
+    ) -> TrainOutput:
         """Train the members that are missing, then the student; arguments are the student's."""
-        self.follow_settings()
+        self._hp_search_setup(trial)  # members are trained with the settings of the trial, too
         if not self.user_members and self.reference_weights:
             self.train_members()
-        return super().train(resume_from_checkpoint, *args, **kwargs)
+        return super().train(resume_from_checkpoint, trial, *args, **kwargs)
 
     def train_members(self) -> list[Path]:
         """Train the members that are missing, and return the folders of all."""

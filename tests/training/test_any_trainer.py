@@ -56,6 +56,23 @@ def test_compute_metrics_of_a_stock_trainer_agree_with_the_kits(tmp_path, kind):
         assert found[name] == pytest.approx(expected[name])
 
 
+def test_compute_metrics_batch_by_batch(tmp_path):
+    rows, old = texts(40, seed=5), bert(seed=2)
+    answers, seen = table(old, rows), []
+
+    def own(prediction, compute_result=None):
+        seen.append(compute_result)
+        return {"own": 1.0} if compute_result else {}
+
+    at_once = stock(tmp_path, rows, compute_metrics=flip_metrics(answers)).evaluate()
+    run = stock(tmp_path, rows, compute_metrics=flip_metrics(answers, compute_metrics=own), batch_eval_metrics=True)
+    for _ in range(2):
+        in_batches = run.evaluate()
+        assert {name: in_batches[name] for name in RATES} == {name: at_once[name] for name in RATES}
+    assert in_batches["eval_own"] == 1.0
+    assert seen == [False, False, True] * 2
+
+
 def test_classes_in_another_order_and_rows_without_labels():
     old = Predictions([0, 1, 2], ["b", "a", "gone"], ["b", "b", "gone"], label_names=["a", "b", "gone"])
     measure = flip_metrics(old, label_names=["b", "a", "gone"])

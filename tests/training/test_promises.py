@@ -367,6 +367,22 @@ def test_a_search_with_optuna_from_a_model_init(tmp_path):
     assert best.objective >= 0
 
 
+def test_a_search_over_students_trains_their_members_once(tmp_path):
+    pytest.importorskip("optuna")
+    run, weights_tried, trained = elodi(tmp_path, eval_dataset=texts(20, seed=5)), [], []
+    train_members = run.members.train
+    run.members.train = lambda: (
+        trained.append(sorted(path.name for path in tmp_path.glob("members/*"))) or train_members()
+    )
+    run.hyperparameter_search(
+        hp_space=lambda trial: {"ldi_weight": trial.suggest_float("ldi_weight", 0.1, 0.9)},
+        compute_objective=lambda metrics: (weights_tried.append(run.method.ldi_weight), metrics["eval_accuracy"])[1],
+        direction="maximize", n_trials=2, backend="optuna", sampler=fixed_sampler(iter([0.2, 0.7])),
+    )  # fmt: skip
+    assert weights_tried == [0.2, 0.7]
+    assert [names[:2] for names in trained] == [[], ["0", "1"]]
+
+
 def fixed_sampler(values):
     """A sampler of optuna that suggests these values."""
     import optuna

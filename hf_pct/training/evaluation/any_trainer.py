@@ -35,10 +35,10 @@ def flip_metrics(
     old_model: ModelSource | None = None,
     dataset: RowSource | None = None,
     label_names: Sequence[str] | None = None,
-    compute_metrics: Callable[[EvalPrediction], Metrics] | None = None,
+    compute_metrics: Callable[..., Metrics] | None = None,
     **options: object,
-) -> Callable[[EvalPrediction], Metrics]:
-    """A `compute_metrics` for any `Trainer`: accuracy, and flips against an old model.
+) -> Callable[..., Metrics]:
+    """A `compute_metrics` for any `Trainer`, also batch by batch: accuracy, and flips against an old model.
 
     Args:
         old_predictions: the old model's answers to the evaluation rows, in their order: a `Predictions` table or its
@@ -59,12 +59,19 @@ def flip_metrics(
     """
     old = _old_table(old_predictions, old_model, dataset, options)
     answers = _indices(old, label_names)
+    pending: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def measure(prediction: EvalPrediction) -> Metrics:
-        labels = np.asarray(first_array(prediction.label_ids))
-        new = _answers(first_array(prediction.predictions))
+    def measure(prediction: EvalPrediction, compute_result: bool | None = None) -> Metrics:
+        pending.append((np.asarray(first_array(prediction.label_ids)), _answers(first_array(prediction.predictions))))
+        own: Metrics = {}
+        if compute_metrics is not None:
+            more = {} if compute_result is None else {"compute_result": compute_result}
+            own = compute_metrics(prediction, **more) or {}
+        if compute_result is False:  # more batches of this evaluation are to come
+            return own
+        labels, new = (np.concatenate(parts) for parts in zip(*pending, strict=True))
+        pending.clear()
         _check_rows(old, answers, labels, label_names)
-        own = compute_metrics(prediction) if compute_metrics is not None else {}
         return {**_measure(answers, new, labels, labels != IGNORED), **own}
 
     return measure
@@ -78,7 +85,7 @@ class FlipCallback(TrainerCallback):
 
     Args:
         old_predictions: the old model's table of `Predictions` (or its file): ids, labels and answers.
-        old_model: the old model itself instead; it answers `dataset` once, when training begins.
+        old_model: the old model itself instead; it answers `dataset` once, now.
         dataset: the rows to measure on, as `predict` takes them. Needed unless `answer` is given with a table.
         answer: how the model in training answers these rows: a function of the model that returns class names, class
             indices in the order of `label_names`, or scores per class; `None` while it cannot answer yet (SetFit
