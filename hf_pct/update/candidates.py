@@ -16,7 +16,7 @@ from ..core.files import write_whole
 from ..flips.choice.choose import Candidate, choose
 from ..flips.choice.contract import Contract
 from ..flips.choice.curve import AlphaCurve
-from ..flips.choice.prior import LINEAR, WARPED
+from ..flips.choice.prior import APART, LINEAR, WARPED, Prior
 from ..flips.tables.predictions import Predictions
 from ..merging.arguments import BCWIArguments
 from ..merging.merger import BCWIMerger
@@ -55,7 +55,14 @@ class Measured:
 
     def candidate(self, rows: np.ndarray | None = None) -> Candidate:
         curve = self.curve if rows is None else self.curve.rows(rows)
-        return Candidate(self.name, curve, self.plain, WARPED if self.policy else LINEAR)
+        return Candidate(self.name, curve, self.plain, self.prior)
+
+    @property
+    def prior(self) -> Prior:
+        """What is known of its curve before rows are looked at."""
+        if self.policy:
+            return WARPED
+        return LINEAR if self.mergeable else APART
 
 
 def family_name(recipes: Sequence[Recipe]) -> str:

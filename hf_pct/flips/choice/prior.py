@@ -50,3 +50,6 @@ class Prior:
 LINEAR = Prior()
 WARPED = replace(LINEAR, centre=(0.2, 0.6), negative_steepness=(-0.2, 0.4), positive_steepness=(-0.2, 0.4))
 """For merges in which alpha is not itself the progress: by a Fisher, by probabilities, by groups."""
+
+APART = replace(LINEAR, base_gain=(0.0, 0.025))
+"""For a model that was not trained from the old one: treatments then move accuracy by points (T2, T9, T10, T26)."""
