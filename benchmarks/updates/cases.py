@@ -34,7 +34,7 @@ class UpdateCase:
     data: str
     old_rows: int
     new_rows: int
-    model: str = "minilm-l1"
+    model: str = "minilm-l3"
     new_model: str | None = None
     old_epochs: float = 8
     new_epochs: float = 4
@@ -52,7 +52,7 @@ CASES: dict[str, UpdateCase] = {
     "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR),
     "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 2, 2, PHOTOS, 1000),
 }
-"""Small models (the first layer of MiniLM-L3) and few epochs, so that a seed takes minutes on one processor thread."""
+"""Small models and few epochs, so that a seed takes minutes on one processor thread."""
 
 
 def load_parts(case: UpdateCase, seed: int) -> dict[str, Dataset]:
