@@ -55,6 +55,8 @@ class LogRows:
         notes: Sequence[str] = (),
     ) -> Scores:
         """The rows as a table of scores; the run numbers only when something was run more than once."""
+        if not self.ids:
+            raise ValueError("; ".join(["no row of it has a score", *notes]) + ". Run the tool again, with scores.")
         return Scores(
             self.ids,
             {name: [scores.get(name) for scores in self.scores] for name in self.metric_names()},

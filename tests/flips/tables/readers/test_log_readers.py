@@ -310,6 +310,13 @@ def test_inspect_logs(tmp_path):
         compare(read_scores(old), failed)
 
 
+def test_a_log_that_failed_says_so(tmp_path):
+    path = inspect_log(tmp_path / "log.json", [None, None])
+    path.write_text(path.read_text().replace('"success"', '"error"'))
+    with pytest.raises(ValueError, match=r"no row of it has a score; log\.json has the status error.*ids 0, 1"):
+        read_scores(path)
+
+
 def test_a_folder_of_inspect_logs_as_json(tmp_path):
     inspect_log(tmp_path / "a.json", ["C", "I"])
     (tmp_path / "listing.json").write_text('{"a.json": {}}')
