@@ -161,7 +161,7 @@ def _measure(
     if settings.cluster is not None:  # refuses too few clusters
         clusters = Clusters.of(task_column(pair, settings.cluster), settings.cluster).codes
     groups, slice_notes = score_slices(pair, shares, before, after, clusters, settings)
-    notes += slice_notes
+    notes += [*slice_notes, *_missing_runs(pair, before, after)]
     single = before.shape[1] == after.shape[1] == 1
     rates, intervals, upper = share_rates(shares, rule, clusters, settings.confidence, exact=single)
     report = TaskReport(
@@ -186,6 +186,19 @@ def _measure(
         noise_floor=noise_floor(pair, rule, before, answers[0], shares, rerun, clusters, settings),
     )
     return MeasuredTask(pair, rule, before, after, shares, clusters, report)
+
+
+def _missing_runs(pair: TaskPair, old: np.ndarray, new: np.ndarray) -> list[str]:
+    """What a run that failed leaves behind: an item with fewer runs than the others of its side."""
+    notes = []
+    for side, scores in (("old", old), ("new", new)):
+        fewer = int(np.isnan(scores).any(axis=1).sum())
+        if fewer:
+            notes.append(
+                f"{pair.task}: {fewer:,} of {len(scores):,} items have fewer than {scores.shape[1]} runs on the "
+                f"{side} side; the numbers hold only if what is missing has nothing to do with being right."
+            )
+    return notes
 
 
 def _repeats(pair: TaskPair, rule: Rule, old: np.ndarray, new: np.ndarray, level: float) -> RepeatedRuns:

@@ -191,6 +191,15 @@ def test_one_run_each_with_run_numbers_is_no_repeat():
     assert compare(*numbered).task("all").outcomes == compare(old, new).task("all").outcomes
 
 
+def test_runs_that_are_missing_are_told():
+    old = repeated(0, [0.5] * 5, 3)
+    new = scored([1.0] * 13, ids=np.repeat([f"r{item}" for item in range(5)], 3).tolist()[:13],
+                 repeats=np.tile(np.arange(3), 5)[:13])  # fmt: skip
+    report = compare(old, new)
+    assert [note for note in report.notes if "1 of 5 items have fewer than 3 runs on the new side" in note]
+    assert not compare(old, repeated(1, [0.5] * 5, 2)).notes
+
+
 def test_the_test_over_repeats_keeps_its_level():
     rng = np.random.default_rng(3)
     alarms = 0
