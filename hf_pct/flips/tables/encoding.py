@@ -37,13 +37,13 @@ def encode_labels(
 
 def _check_not_empty(names: Sequence[str], codes: np.ndarray, indices: pa.Array, what: str) -> None:
     """An empty cell is a missing value, in every format: CSV has no other way to say it."""
-    empty = [code for code, name in zip(codes.tolist(), names, strict=True) if not _is_seen(name)]
+    empty = [code for code, name in zip(codes.tolist(), names, strict=True) if not is_seen(name)]
     if empty:
         rows = int(pc.sum(pc.is_in(indices, value_set=pa.array(empty, indices.type))).as_py())
         raise ValueError(f"{rows} of {len(indices)} rows have an empty {what}. Every row needs one.")
 
 
-def _is_seen(name: str) -> bool:
+def is_seen(name: str) -> bool:
     """Whether there is anything in a name that a person could see."""
     return any(char.isprintable() and not char.isspace() for char in name)
 

@@ -92,14 +92,37 @@ def _renamed(predictions: Predictions, rows: np.ndarray, present: np.ndarray) ->
 
 def _check_class_names(old_names: Sequence[str], new_names: Sequence[str]) -> None:
     """Refuse two models that have one class under two spellings: it would count as one added and one removed."""
-    old_only, new_only = set(old_names) - set(new_names), set(new_names) - set(old_names)
-    by_form = {spelling_form(name): name for name in old_only}
-    twins = {name: by_form[spelling_form(name)] for name in sorted(new_only) if spelling_form(name) in by_form}
+    twins = _twins(old_names, new_names)
     if twins:
         new, old = next(iter(twins.items()))
         raise NotComparableError(
             f"{len(twins)} classes have another spelling in the new model than in the old one: {quoted(old)} and "
             f"{quoted(new)}, for example. They differ {_difference(old, new)}. {_MEND}"
+        )
+
+
+def _twins(old_names: Collection[str], new_names: Collection[str]) -> dict[str, str]:
+    """Names that only the new side has, each with one that only the old side has and that differs in spelling only."""
+    old_only, new_only = set(old_names) - set(new_names), set(new_names) - set(old_names)
+    by_form = {spelling_form(name): name for name in old_only}
+    return {name: by_form[spelling_form(name)] for name in sorted(new_only) if spelling_form(name) in by_form}
+
+
+def check_unlabelled(old: Mapping[str, int], new: Mapping[str, int]) -> None:
+    """The same for answers without labels, by how often each is given: free texts, given once, are left alone."""
+    frequent = [{name for name, rows in side.items() if rows >= FREQUENT} for side in (old, new)]
+    for answer, before in _twins(old, new).items():
+        if answer in frequent[1] and before in frequent[0]:
+            raise NotComparableError(
+                f"The new answers have another spelling than the old ones: {quoted(before)} and {quoted(answer)}, for "
+                f"example. They differ {_difference(before, answer)}, and every such row would count as changed. "
+                "Correct one of the files."
+            )
+    numbers = [all(CLASS_INDEX.fullmatch(name) for name in names) for names in frequent]
+    if all(frequent) and numbers[0] != numbers[1]:
+        raise NotComparableError(
+            "One side answers with class indices and the other with names: the old answers have "
+            f"{quoted(min(frequent[0]))}, the new ones {quoted(min(frequent[1]))}. Write the names into both files."
         )
 
 

@@ -1,6 +1,5 @@
 """One model's answers to rows that nobody labelled."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...core.errors import first_five
-from ..tables.predictions import METADATA_KEY, Predictions, Provenance
+from ..tables.encoding import is_seen
+from ..tables.plain_columns import without_views
+from ..tables.predictions import Predictions, Provenance
 from ..tables.readers import PLAIN, read_plain_table
+from ..tables.readers.plain import table_metadata
 
 READABLE = PLAIN
 _NOT_COLUMNS = ("id", "label", "prediction", "logits", "confidence")
@@ -29,10 +31,11 @@ class Answers:
 
     def __post_init__(self) -> None:
         problems = [] if len(self.ids) else ["there are no rows"]
-        for name, column in (("id", self.ids), ("prediction", self.answers)):
-            empty = column.null_count + (pc.sum(pc.equal(column, "")).as_py() or 0)
+        unseen = sum(rows for answer, rows in rows_of(self.answers).items() if not is_seen(answer or ""))
+        nameless = self.ids.null_count + (pc.sum(pc.equal(self.ids, "")).as_py() or 0)
+        for name, empty in (("id", nameless), ("prediction", unseen)):
             if empty:
-                problems.append(f"{empty} of {len(column)} rows have no {name}")
+                problems.append(f"{empty} of {len(self.ids)} rows have no {name}")
         repeated = repeated_values(self.ids)
         if repeated:
             problems.append(f"{len(repeated)} ids stand on more than one row: {first_five(repeated)}")
@@ -57,10 +60,10 @@ class Answers:
                 f"{path} has the columns {', '.join(table.column_names) or '(none)'}, expected id and prediction (or "
                 "logits)."
             )
-        metadata = json.loads((table.schema.metadata or {}).get(METADATA_KEY, b"{}"))
+        metadata = table_metadata(table.schema, Path(path))
         try:
             answers, confidence = _answers(table, label_names or metadata.get("label_names"))
-            columns = {name: table[name] for name in table.column_names if name not in _NOT_COLUMNS}
+            columns = {name: without_views(table[name]) for name in table.column_names if name not in _NOT_COLUMNS}
             source = Provenance.from_dict(metadata.get("provenance", {}))
             return cls(as_text(table["id"]), answers, confidence, columns, source)
         except ValueError as error:
@@ -81,6 +84,12 @@ def repeated_values(column: pa.Array) -> list[str]:
     """The values that stand on more than one row."""
     counted = pc.value_counts(column)
     return pc.filter(counted.field("values"), pc.greater(counted.field("counts"), 1)).to_pylist()
+
+
+def rows_of(column: pa.Array) -> dict[str, int]:
+    """On how many rows each value stands."""
+    counted = pc.value_counts(column)
+    return dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
 
 
 def _answers(table: pa.Table, names: Sequence[str] | None) -> tuple[pa.Array, np.ndarray | None]:

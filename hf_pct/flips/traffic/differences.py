@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from ...core.errors import NotComparableError, first_five
 from ..stats import Interval, check_confidence, clopper_pearson
-from .answers import Answers
+from ..tables.plain_columns import may_be_slice, slice_codes
+from ..tables.spelling import check_unlabelled
+from .answers import Answers, rows_of
 
 MAX_SLICE_VALUES = 100
 _NOT_SLICES = ("text", "image")
@@ -104,6 +106,7 @@ def compare_traffic(
         )
     from_new = pc.take(at_new, pa.array(both)).to_numpy()
     old_answers, new_answers = old.answers.take(pa.array(both)), new.answers.take(pa.array(from_new))
+    check_unlabelled(rows_of(old_answers), rows_of(new_answers))
     differs = pc.not_equal(old_answers, new_answers).to_numpy(zero_copy_only=False)
     here = np.flatnonzero(differs)
     table = {
@@ -135,14 +138,12 @@ def _slices(
         raise ValueError(f"There is no column {first_five(unknown)}. Found: {', '.join(columns) or 'none'}.")
     churn = []
     for name in columns if wanted is None else wanted:
-        if wanted is None and (name in _NOT_SLICES or not _may_be_slice(columns[name].type)):
+        if wanted is None and (name in _NOT_SLICES or not may_be_slice(columns[name].type)):
             continue
-        encoded = pc.dictionary_encode(columns[name], null_encoding="encode")
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-        values = ["(none)" if value is None else str(value) for value in encoded.dictionary.to_pylist()]
+        indices, values = slice_codes(columns[name])
         if wanted is None and len(values) > MAX_SLICE_VALUES:
             continue
-        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        codes = indices.to_numpy(zero_copy_only=False)
         rows = np.bincount(codes, minlength=len(values))
         changed = np.bincount(codes, weights=differs, minlength=len(values)).astype(int)
         churn += [
@@ -150,9 +151,3 @@ def _slices(
             for value, total, differ in zip(values, rows, changed, strict=True)
         ]
     return sorted(churn, key=lambda entry: (-entry.churn, -entry.rows, entry.column, entry.value))
-
-
-def _may_be_slice(kind: pa.DataType) -> bool:
-    types = pa.types
-    text = types.is_string(kind) or types.is_large_string(kind)
-    return text or types.is_integer(kind) or types.is_boolean(kind) or types.is_dictionary(kind)

@@ -283,3 +283,36 @@ def test_counts_that_the_written_rates_do_not_follow_from_are_refused():
     data["labels"]["strata"][0] |= {"old": 0, "neither": 10}
     with pytest.raises(ValueError, match="estimates is not what follows from its counts"):
         TrafficReport.from_dict(data)
+
+
+@pytest.mark.parametrize("change", [str.upper, lambda name: name + " ", lambda name: name.replace("_", "-")])
+def test_one_class_under_two_spellings_is_no_change(change):
+    old = ["top_up", "pay_in", "close"] * 20
+    with pytest.raises(NotComparableError, match=r"another spelling than the old ones.*Correct one of the files"):
+        compare_traffic(answers(old), answers([change(name) for name in old]))
+    once = [name if row else change(name) for row, name in enumerate(old)]  # a rare answer is an answer
+    assert compare_traffic(answers(old), answers(once)).differ == 1
+
+
+def test_indices_beside_names():
+    names = ["top_up", "pay_in", "close"] * 20
+    indices = [str(row % 3) for row in range(60)]
+    with pytest.raises(NotComparableError, match="class indices and the other with names"):
+        compare_traffic(answers(names), answers(indices))
+    assert compare_traffic(answers(indices), answers(indices)).differ == 0
+
+
+@pytest.mark.parametrize("metadata", [b"[]", b'{"label_names": 5}', b'{"provenance": []}', b'{"label_names": [1]}'])
+def test_metadata_is_read_as_that_of_any_table(tmp_path, metadata):
+    import pyarrow.parquet as pq
+
+    table = pa.table({"id": ["1"], "prediction": ["a"]}).replace_schema_metadata({b"hf_pct": metadata})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="its metadata"):
+        Answers.load(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\u200b"])
+def test_an_empty_answer_is_none(empty):
+    with pytest.raises(ValueError, match="1 of 2 rows have no prediction"):
+        answers(["pay", empty])

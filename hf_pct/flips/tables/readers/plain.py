@@ -35,7 +35,7 @@ def table_from_arrow(table: pa.Table, path: Path, options: ReadOptions) -> Predi
     A file with `label` and `prediction` is one of answers, as it always was; it is one of scores when its metadata
     says so, when score columns are named, or when it has a column `score` and cannot be anything else.
     """
-    metadata = _metadata(table.schema, path)
+    metadata = table_metadata(table.schema, path)
     table = _renamed(table, path, options)
     scores = _score_columns(table, metadata, options, path)
     try:
@@ -53,7 +53,7 @@ def answers_from_file(path: Path, options: ReadOptions) -> Predictions | None:
     """
     file = pq.ParquetFile(path)
     names = file.schema_arrow.names
-    metadata = _metadata(file.schema_arrow, path)
+    metadata = table_metadata(file.schema_arrow, path)
     plain_roles = {"id", "label"} <= {*names} and {"prediction", "logits"} & {*names}
     if not plain_roles or metadata.get("kind") == KIND or options.columns or options.scores or options.metrics:
         return None
@@ -174,7 +174,8 @@ class _Metadata:
     notes: list[str] = field(default_factory=list)
 
 
-def _metadata(schema: pa.Schema, path: Path) -> JsonObject:
+def table_metadata(schema: pa.Schema, path: Path) -> JsonObject:
+    """What hf_pct wrote beside a table, every value of its declared type; empty for a table of others."""
     raw = (schema.metadata or {}).get(METADATA_KEY)
     metadata = parse_json(raw, f"{path}, its metadata") if raw else {}
     written = convert(metadata, _Metadata, f"{path}, its metadata")
