@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 IMAGE_SIZE = 32
 ARCHITECTURE = "test_resnet"  # timm's smallest ResNet: 373,658 weights in four blocks
+NEWER_ARCHITECTURE = "test_efficientnet"  # 101,766 weights, and nothing in common with the other
 
 
 def load_digits() -> Dataset:
@@ -61,7 +62,9 @@ def digit_splits(old_size: int = 100, new_size: int = 150, test_size: int = 900,
     return DatasetDict({part: digits.select(indices) for part, indices in rows.items()})
 
 
-def new_digit_model(seed: int = 0) -> tuple[TimmWrapperForImageClassification, Processor]:
+def new_digit_model(
+    seed: int = 0, architecture: str = ARCHITECTURE
+) -> tuple[TimmWrapperForImageClassification, Processor]:
     """A fresh model for the ten digits with timm's own initial weights, and its image processor.
 
     The config says how pictures are prepared, so that `AutoImageProcessor` works on the folder that it is saved to.
@@ -72,7 +75,7 @@ def new_digit_model(seed: int = 0) -> tuple[TimmWrapperForImageClassification, P
 
     names = [str(digit) for digit in range(10)]
     config = TimmWrapperConfig(
-        architecture=ARCHITECTURE,
+        architecture=architecture,
         id2label=dict(enumerate(names)),
         label2id={name: index for index, name in enumerate(names)},
         pretrained_cfg={
@@ -87,6 +90,6 @@ def new_digit_model(seed: int = 0) -> tuple[TimmWrapperForImageClassification, P
         torch.manual_seed(seed)
         model = TimmWrapperForImageClassification(config)
         # The wrapper replaces timm's initial weights by small random ones, from which a deep network learns poorly.
-        fresh = timm.create_model(ARCHITECTURE, num_classes=len(names))
+        fresh = timm.create_model(architecture, num_classes=len(names))
     model.timm_model.load_state_dict(fresh.state_dict())
-    return model, TimmWrapperImageProcessor(config.pretrained_cfg, architecture=ARCHITECTURE)
+    return model, TimmWrapperImageProcessor(config.pretrained_cfg, architecture=architecture)

@@ -5,32 +5,29 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..core.files import write_text
 from ..flips.compare import compare
 from ..flips.comparison_files import write_comparison
-from ..flips.gate import GateConfig, check_gate
+from ..flips.gate import GateConfig
+from ..flips.gate.reports import check_gate
 from ..flips.render.report import percent
 from ..flips.report import FlipReport
+from ..flips.several.candidates import CandidatesReport, compare_several
 from ..flips.studies.ensemble import mean_predictions
 from ..flips.tables.predictions import Predictions
 from ..models.load import load_model
 from ..models.predict import predict
+from ..models.quiet import quiet
+from ..update.write import sentence
 from ..viz.page.write import write_page
-from .quiet import quiet
-from .train import fine_tune, merge_by_contract, train_elodi
+from .train import fine_tune, train_elodi, update_by_contract
 from .updates import DemoUpdate
+from .words import WHAT_ELODI_IS, recommendation
 
-GATE = GateConfig(max_nfr=0.01, max_nfr_upper=0.02, min_accuracy_gain=0.0)
+GATE = GateConfig(max_nfr=0.02, max_nfr_upper=0.025, min_accuracy_gain=0.0)
 MARGIN = 0.005
-PAGE = "update.html"
-ELODI = "ELODI to ELODI"
-WHAT_ELODI_IS = """\
-Each version is trained with ELODI, by itself and without a look at the other: first {members} members, plain
-runs from other seeds, then a student whose logits are held near the mean of theirs. Means of runs lie
-closer together than runs do, so that any two such students should flip little, whichever comes next.
-The price is paid in training: {members} members, and a student that takes as long as two of them. What goes
-out is one model, and its answers cost what they did before.
-"""
+PAGE, CANDIDATES_PAGE = "update.html", "candidates.html"
+ANEW, FROM_OLD, UPDATED, ELODI = "trained anew", "fine-tuned from old", "hf-pct update", "ELODI to ELODI"
+PLAIN = (ANEW, FROM_OLD)
 
 
 class Telling:
@@ -47,39 +44,40 @@ class Telling:
         """Old and new model, trained from the start each, and the report of what the new one broke."""
         self._fine_tune("old", self.seed)
         self._fine_tune("new", self.seed + 1)
-        report = self._compare("trained anew", "new", self.folder)
+        report = self._compare(ANEW, "new", self.folder)
         with quiet():
             self.test.to_parquet(self.folder / "test.parquet")
         self._write_page(self.folder, report)
+
+    def show_what_broke(self) -> None:
+        report = self.reports[ANEW]
         say("\n" + report.to_text())
         _show_broken(report)
 
     def update_from_old(self) -> None:
-        """The same data, starting from the old model: with `Trainer`, and with `FocalDistillTrainer` in its place."""
-        say("\nThe same data, but starting from the old model: plain, and held near it by focal distillation.\n")
-        self._fine_tune("tuned", self.seed + 2, start=self.folder / "old")
-        self._compare("fine-tuned from old", "tuned", self.folder / "tuned_flips")
-        self._fine_tune("focal", self.seed + 2, start=self.folder / "old", old_model=self.folder / "old")
-        self._compare("+ focal distillation", "focal", self.folder / "focal_flips")
-        say("\n" + self.side_by_side())
+        """The same data and the same training, but starting from the old model."""
+        self._fine_tune("tuned", self.seed, start=self.folder / "old")
+        self._compare(FROM_OLD, "tuned", self.folder / "tuned_flips")
 
-    def merge_back(self) -> None:
-        """Sweep alpha on development rows, and keep the merged model that the contract chooses."""
-        development, folder = self.update.splits["development"], self.folder / "merged"
-        merger = merge_by_contract(self.folder / "old", self.folder / "tuned", development, folder, MARGIN)
-        sweep, chosen = merger.last_sweep, merger.selection
-        if sweep is None or chosen is None:
-            raise RuntimeError("The merger has no sweep; merge() makes one.")
-        write_text(self.folder / "alpha_curve.md", sweep.to_markdown() + "\n", overwrite=True)
-        say(f"{'alpha':>7}  {'accuracy':>9}  {'NFR':>7}   (alpha is the share of the old model)")
-        for row in sweep.curve.table():
-            mark = "  <- chosen" if row["alpha"] == chosen.alpha else ""
-            say(f"{row['alpha']:>7.1f}  {percent(row['accuracy']):>9}  {percent(row['nfr']):>7}{mark}")
-        say(f"on {len(development)} development rows; {chosen.reason}\n")
-        self._predict("merged", folder)
-        report = self._compare("+ merged back", "merged", self.folder / "merged_flips")
-        self._write_page(self.folder / "merged_flips", report, curve=str(folder / "pct_merge.json"))
-        say(self.side_by_side())
+    def update_by_contract(self) -> None:
+        """What `hf-pct update` chooses on the development rows, beside the best plain model."""
+        rows, budget = len(self.update.splits["development"]), self.update.budget
+        training = "one training" if budget == 1 else f"{budget:g} trainings"
+        say(f"\nThe same with hf-pct update: {training}, and {rows} development rows to choose on:")
+        result = update_by_contract(
+            self.update, self.folder, margin=MARGIN, seed=self.seed, announce=lambda line: say(f"  {line}")
+        )
+        say(f"  {sentence(result)}")
+        self._predict("v2", self.folder / "v2")
+        report = self._compare(UPDATED, "v2", self.folder / "updated_flips")
+        self._write_page(self.folder / "updated_flips", report)
+        say("\n" + self.side_by_side(*(name for name in PLAIN if name in self.reports), UPDATED))
+        say("\n" + recommendation(self.best_plain(), report, MARGIN))
+
+    def best_plain(self) -> FlipReport:
+        """The most accurate of the models that nobody treated."""
+        plain = [self.reports[name] for name in PLAIN if name in self.reports]
+        return max(plain, key=lambda report: report.counts.new_accuracy)
 
     def hold_near_members(self) -> None:
         """Both versions with ELODI, each near the mean of members of its own, beside the two ensembles themselves."""
@@ -97,24 +95,34 @@ class Telling:
                 description=f"train {update.name} ELODI {side}",
             )
             self._predict(f"ELODI {side}", folder / side)
-            asked = [
+            answers = [
                 self._ask(folder / side / "members" / str(number), f"{side} member {number + 1}")
                 for number in range(members)
             ]
             ensemble = f"ensemble {side}"
-            self.predictions[ensemble] = mean_predictions(asked, name=f"{update.name} {ensemble} of {members}")
-        report = self._compare(ELODI, "ELODI new", folder, old="ELODI old")
-        self._write_page(folder, report)
+            self.predictions[ensemble] = mean_predictions(answers, name=f"{update.name} {ensemble} of {members}")
         ensembles = f"ensembles of {members}"
         self._compare(ensembles, "ensemble new", folder / "ensembles", old="ensemble old")
-        say("\n" + self.side_by_side("trained anew", ELODI, ensembles))
+        report = self._compare(ELODI, "ELODI new", folder, old="ELODI old")
+        self._write_page(folder, report)
+        say("\n" + self.side_by_side(*PLAIN, ensembles, ELODI))
         say(f"\nThe ensembles are what the students are held near; each of their answers takes {members} models.")
+        say(recommendation(self.best_plain(), report, 0.0))
+
+    def candidates(self) -> CandidatesReport:
+        """Every new model of this update against its one old model, as a page with the gate's verdict."""
+        sides = {ANEW: "new", FROM_OLD: "tuned", UPDATED: "v2"}
+        names = [name for name in sides if name in self.reports]
+        tables = [self.predictions[sides[name]] for name in names]
+        report = compare_several(self.predictions["old"], tables, names)
+        write_page(self.folder / CANDIDATES_PAGE, report, gate=check_gate(report, GATE), overwrite=True)
+        return report
 
     def side_by_side(self, *methods: str) -> str:
-        """Treatments on the same test rows, all of them by default; ELODI treats the old model too."""
+        """Treatments on the same test rows; ELODI treats the old model too."""
         titles = (f"{self.update.name} test, {len(self.test)} rows", "old accuracy", "accuracy", "NFR", "relative NFR")
         rows = [titles]
-        for method in methods or self.reports:
+        for method in methods:
             counts = self.reports[method].counts
             old, new, nfr = percent(counts.old_accuracy), percent(counts.new_accuracy), percent(counts.nfr)
             rows.append((method, old, new, nfr, percent(counts.relative_nfr, 1)))
@@ -122,11 +130,12 @@ class Telling:
             f"{name:<26}{old:>13}{new:>10}{nfr:>10}{relative:>15}" for name, old, new, nfr, relative in rows
         )
 
-    def _fine_tune(self, side: str, seed: int, start: Path | None = None, old_model: Path | None = None) -> None:
-        """Train one model from its initial weights, or for half as long and half as fast from those of `start`."""
+    def _fine_tune(self, side: str, seed: int, start: Path | None = None) -> None:
+        """Train one model from its initial weights, or from those of `start`."""
         update = self.update
         if start is None:
-            model, processor = update.new_model(seed)
+            make = update.newer if update.newer is not None and side == "new" else update.new_model
+            model, processor = make(seed)
         else:
             with quiet():
                 loaded = load_model(start)
@@ -137,10 +146,8 @@ class Telling:
             update.splits["old_train" if side == "old" else "new_train"],
             self.folder / side,
             seed=seed,
-            epochs=update.epochs if start is None else max(update.epochs // 2, 1),
-            learning_rate=update.learning_rate if start is None else update.learning_rate / 2,
-            old_model=old_model,
-            focal_weight=update.focal_weight,
+            epochs=update.epochs,
+            learning_rate=update.learning_rate,
             description=f"train {update.name} {side}",
         )
         self._predict(side, self.folder / side)
@@ -159,10 +166,9 @@ class Telling:
                 use_cache=False,
             )
 
-    def _write_page(self, folder: Path, report: FlipReport, curve: str | None = None) -> None:
+    def _write_page(self, folder: Path, report: FlipReport) -> None:
         images = self.test if "image" in self.test.column_names else None
-        gate = check_gate(report, GATE)
-        write_page(folder / PAGE, report, gate=gate, curve=curve, images=images, overwrite=True)
+        write_page(folder / PAGE, report, gate=check_gate(report, GATE), images=images, overwrite=True)
 
     def _compare(self, method: str, side: str, folder: Path, old: str = "old") -> FlipReport:
         before, after = self.predictions[old], self.predictions[side]

@@ -1,4 +1,4 @@
-"""How the demo's models are made: plain fine-tuning, the same with focal distillation, merging back, and ELODI.
+"""How the demo's models are made: plain fine-tuning, an update by contract, and ELODI.
 
 One function per way, for text and for images alike; what differs between them is what a reader should see.
 """
@@ -6,6 +6,7 @@ One function per way, for text and for images alike; what differs between them i
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import count
@@ -18,18 +19,20 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from ..core.decode import JsonObject
-from ..merging.arguments import BCWIArguments
-from ..merging.merger import BCWIMerger
 from ..models.load import load_model
 from ..models.load.declared import fixed
+from ..models.quiet import quiet
 from ..models.types import Collate, Inputs, Processor, Row
-from ..training.arguments import ELODIArguments, FocalDistillArguments, PCTArguments
+from ..training.arguments import ELODIArguments, PCTArguments
 from ..training.elodi import ELODITrainer
-from ..training.focal_distill import FocalDistillTrainer
-from .quiet import quiet
+from ..update import Contract, Update
+from ..update.run import update as run_update
+from .updates import DemoUpdate
 
 if TYPE_CHECKING:
     from transformers import TrainerState
+
+Say = Callable[[str], None]
 
 
 def fine_tune(
@@ -41,46 +44,44 @@ def fine_tune(
     seed: int,
     epochs: int,
     learning_rate: float,
-    old_model: Path | None = None,
-    focal_weight: float = 1.0,
     description: str = "train",
 ) -> Path:
-    """Train a text or an image classifier on its `label` column, and save it with its processor into a folder.
-
-    Given an `old_model`, a `FocalDistillTrainer` takes the place of `Trainer`. Nothing else changes.
-    """
-    collate = _collator(model, processor, train_dataset)
+    """Train a text or an image classifier on its `label` column, and save it with its processor into a folder."""
     settings = _settings(output_dir, seed, epochs, learning_rate)
     with quiet():
-        if old_model is None:
-            trainer = Trainer(model, TrainingArguments(**settings), collate, train_dataset)
-        else:
-            arguments = FocalDistillArguments(**settings, **_kept_beside(output_dir), reference_weight=focal_weight)
-            trainer = FocalDistillTrainer(model, arguments, collate, train_dataset, old_model=str(old_model))
-        _train(trainer, description)
+        collate = _collator(model, processor, train_dataset)
+        _train(Trainer(model, TrainingArguments(**settings), collate, train_dataset), description)
         model.save_pretrained(output_dir)
         processor.save_pretrained(output_dir)
     return output_dir
 
 
-def merge_by_contract(old: Path, new: Path, development: Dataset, output_dir: Path, margin: float) -> BCWIMerger:
-    """Merge a model that was fine-tuned from the old one back toward it: the fewest flips at a loss of `margin`.
-
-    The merger is returned at the chosen alpha, with its sweep over all of them; the model is saved with its processor.
-    """
-    with quiet():
-        loaded = load_model(old)
-        merger = BCWIMerger(
-            loaded.model,
-            [str(new)],
-            BCWIArguments(**_settings(output_dir, seed=0, epochs=0, learning_rate=0.0), margin=margin),
-            eval_dataset=development,
-            data_collator=_collator(loaded.model, loaded.processor, development),
-            processing_class=loaded.processor,
-        )
-        merger.merge()
-        merger.save_merged(output_dir)
-    return merger
+def update_by_contract(update: DemoUpdate, folder: Path, *, margin: float, seed: int, announce: Say) -> Update:
+    """What `hf-pct update` does: from the old model, rows and a contract to the model to ship, in `folder / "v2"`."""
+    base = None
+    if update.newer is not None:  # another architecture: what a model that is trained anew starts from
+        base = folder / "base"
+        model, processor = update.newer(seed + 1)
+        with quiet():
+            model.save_pretrained(base)
+            processor.save_pretrained(base)
+    for name in ("v2", "v2-candidates"):
+        shutil.rmtree(folder / name, ignore_errors=True)  # an earlier demo's
+    parts = update.splits
+    return run_update(
+        folder / "old",
+        parts["new_train"],
+        parts["development"],
+        test_dataset=parts["test"],
+        contract=Contract(margin=margin),
+        budget=update.budget,
+        base_model=None if base is None else str(base),
+        training={**_RECIPE, "num_train_epochs": update.epochs, "learning_rate": update.learning_rate},
+        output_dir=folder / "v2",
+        seed=seed,
+        progress=sys.stderr.isatty(),
+        announce=lambda line: None if line.startswith("plan:") else announce(line),
+    )
 
 
 def train_elodi(
@@ -158,15 +159,17 @@ def _collator(model: PreTrainedModel, processor: Processor, dataset: Dataset) ->
     return fixed(collate)
 
 
+_RECIPE: JsonObject = {"per_device_train_batch_size": 16, "weight_decay": 0.01, "warmup_steps": 0.1}
+"""What every training of the demo shares, the kit's own included."""
+
+
 def _settings(output_dir: Path, seed: int, epochs: int, learning_rate: float) -> JsonObject:
     return {
         "output_dir": str(output_dir),
         "num_train_epochs": epochs,
         "learning_rate": learning_rate,
-        "per_device_train_batch_size": 16,
+        **_RECIPE,
         "per_device_eval_batch_size": 32,
-        "weight_decay": 0.01,
-        "warmup_steps": 0.1,
         "seed": seed,
         "remove_unused_columns": False,  # the collator picks the columns
         "save_strategy": "no",

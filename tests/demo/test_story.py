@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hf_pct.cli import main
+from hf_pct.cli import build_parser, main
 from hf_pct.demo.story import MARKER, run_demo
-from hf_pct.demo.telling import GATE
+from hf_pct.demo.telling import GATE, MARGIN, PLAIN
+from hf_pct.demo.words import recommendation
+from hf_pct.flips.compare import compare
 from hf_pct.flips.gate import check_gate
 from hf_pct.flips.render.report import percent
 from hf_pct.flips.report import FlipReport
@@ -35,11 +37,12 @@ def told(tmp_path_factory, cache):
     printed = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
         patch.setattr("hf_pct.training.references.part.default_cache_dir", lambda: cache)
+        patch.setenv("HF_PCT_CACHE", str(cache))
         assert run_demo(folder, quick=True) == 0
     return folder, printed.getvalue()
 
 
-@pytest.mark.parametrize("name", ["intents", "digits"])
+@pytest.mark.parametrize("name", ["intents", "digits", "students"])
 def test_leaves_models_tables_and_reports(told, name):
     folder = told[0] / name
     old, new = (Predictions.load(folder / f"{side}_predictions.parquet") for side in ("old", "new"))
@@ -58,7 +61,7 @@ def test_flips_by_domain_and_with_their_text(told):
 
 
 @pytest.mark.parametrize(
-    ("name", "sides"), [("intents", ["focal", "tuned", "merged"]), ("digits", ["tuned", "focal"])]
+    ("name", "sides"), [("intents", ["tuned", "updated"]), ("digits", ["updated"]), ("students", ["tuned"])]
 )
 def test_every_treatment_is_compared_with_the_same_old_model(told, name, sides):
     folder = told[0] / name
@@ -67,33 +70,78 @@ def test_every_treatment_is_compared_with_the_same_old_model(told, name, sides):
         report = FlipReport.load(folder / f"{side}_flips" / "flip_report.json")
         assert report.counts.total == untreated.counts.total
         assert report.counts.old_accuracy == untreated.counts.old_accuracy
-        assert report.counts != untreated.counts
+        assert report.new.weights != untreated.new.weights
 
 
-def test_the_merge_is_shown_and_recorded(told):
+@pytest.mark.parametrize("name", ["intents", "digits"])
+def test_the_kit_chooses_on_development_rows_and_writes_what_it_tried(told, name):
     folder, printed = told
-    assert printed.count("<- chosen") == 1
-    assert "alpha is the share of the old model" in printed
-    assert (folder / "intents" / "alpha_curve.md").read_text(encoding="utf-8").startswith("| alpha |")
-    assert {"model.safetensors", "pct_merge.json"} <= {path.name for path in (folder / "intents" / "merged").iterdir()}
+    record = json.loads((folder / name / "v2" / "pct_update.json").read_text(encoding="utf-8"))
+    assert record["contract"]["margin"] == MARGIN
+    assert record["sentence"] in printed, "why this strength, in the kit's own words"
+    tried = {point["candidate"] for point in record["points"]}
+    assert record["chosen"]["candidate"] in tried
+    assert tried == ({"fd-lm light"} if name == "intents" else {"plain", "fd-lm light", "fd-lm medium", "fd-lm paper"})
+    weights = FlipReport.load(folder / name / "updated_flips" / "flip_report.json").new.weights
+    assert weights == FlipReport.load(folder / name / "v2" / "flip_report.json").new.weights
 
 
-METHODS = {"trained anew": "", "ELODI to ELODI": "elodi", "ensembles of 2": "elodi/ensembles"}
+CHAPTERS = {
+    "intents": ["trained anew", "fine-tuned from old", "hf-pct update"],
+    "digits": ["trained anew", "hf-pct update"],
+    "students": ["trained anew", "fine-tuned from old", "ensembles of 2", "ELODI to ELODI"],
+}
+FOLDERS = {
+    "trained anew": "", "fine-tuned from old": "tuned_flips", "hf-pct update": "updated_flips",
+    "ensembles of 2": "elodi/ensembles", "ELODI to ELODI": "elodi",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_elodi_is_shown_beside_the_plain_pair_and_the_ensembles(told, method):
-    """Every number of the table is the report's, and the gate judges the same report."""
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_ends_in_one_table_and_in_what_to_ship(told, name):
+    """Every number is a report's; the last row is held against the most accurate plain model."""
     folder, printed = told
-    section, gate = printed.split("--- 4. ")[1].split("--- 5. ")
-    (line,) = (line for line in section.splitlines() if line.startswith(f"{method}  "))
-    report = FlipReport.load(folder / "digits" / METHODS[method] / "flip_report.json")
-    counts = report.counts
-    rates = [counts.old_accuracy, counts.new_accuracy, counts.nfr]
-    expected = [*map(percent, rates), percent(counts.relative_nfr, 1)]
-    assert line.split() == " ".join([method, *expected]).split()
-    (verdict,) = (line for line in gate.splitlines() if line.startswith(f"digits, {method} "))
-    assert verdict.endswith("PASSED" if check_gate(report, GATE).passed else ", ".join(_failed(report)))
+    chapter = printed.split(f"--- {list(CHAPTERS).index(name) + 1}. ")[1].split("\n--- ")[0]
+    (start,) = (at for at, line in enumerate(chapter.splitlines()) if line.startswith(f"{name} test, 200 rows"))
+    rows = chapter.splitlines()[start + 1 :][: len(CHAPTERS[name])]
+    reports = {method: FlipReport.load(folder / name / FOLDERS[method] / "flip_report.json") for method in FOLDERS
+               if method in CHAPTERS[name]}  # fmt: skip
+    for line, method in zip(rows, CHAPTERS[name], strict=True):
+        counts = reports[method].counts
+        rates = [counts.old_accuracy, counts.new_accuracy, counts.nfr]
+        assert line.split() == " ".join([method, *map(percent, rates), percent(counts.relative_nfr, 1)]).split()
+    plain = max((reports[method] for method in PLAIN if method in reports), key=lambda each: each.counts.new_accuracy)
+    margin = 0.0 if name == "students" else MARGIN
+    assert chapter.rstrip().endswith(recommendation(plain, reports[CHAPTERS[name][-1]], margin))
+
+
+def test_what_to_ship_is_said_for_every_case():
+    def report(right, broken):
+        """1,000 rows of which the old model gets 900 right."""
+        old = ["a"] * 900 + ["b"] * 100
+        new = ["b"] * broken + ["a"] * right + ["b"] * (1000 - broken - right)
+        sides = [Predictions(list(range(1000)), ["a"] * 1000, answers) for answers in (old, new)]
+        return compare(*sides)
+
+    plain = report(right=950, broken=20)
+    better = recommendation(plain, report(right=955, broken=10), 0.005)
+    assert better.startswith("Ship the last one: it is 0.50 points more accurate")
+    assert better.endswith("breaks 10 rows instead of 20.")
+    cheaper = recommendation(plain, report(right=947, broken=10), 0.005)
+    assert "0.30 points less accurate than the best plain model" in cheaper
+    assert "the contract allows 0.50 points" in cheaper
+    worse = recommendation(plain, report(right=960, broken=25), 0.005)
+    assert "ship the plain one" in worse
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_the_gate_judges_the_reports_of_the_tables(told, name):
+    folder, printed = told
+    gate = printed.split("--- 4. ")[1]
+    for method in CHAPTERS[name]:
+        report = FlipReport.load(folder / name / FOLDERS[method] / "flip_report.json")
+        (verdict,) = (line for line in gate.splitlines() if line.startswith(f"{name}, {method} "))
+        assert verdict.endswith("PASSED" if check_gate(report, GATE).passed else ", ".join(_failed(report)))
 
 
 def _failed(report):
@@ -101,7 +149,7 @@ def _failed(report):
 
 
 def test_elodi_leaves_students_members_and_the_comparison(told):
-    folder = told[0] / "digits" / "elodi"
+    folder = told[0] / "students" / "elodi"
     for side in ("old", "new"):
         assert (folder / side / "model.safetensors").is_file()
         members = folder / side / "members"
@@ -124,22 +172,22 @@ def test_elodi_leaves_students_members_and_the_comparison(told):
 
 
 def test_what_elodi_is_and_costs_is_said(told):
-    section = told[1].split("--- 4. ")[1].split("--- 5. ")[0]
+    section = told[1].split("--- 3. ")[1].split("--- 4. ")[0]
     assert "near the mean of theirs" in section
     assert "The price is paid in training: 2 members" in section
 
 
 def test_nothing_is_written_outside_the_folder(told, cache):
     assert not list(cache.iterdir())
-    assert len(list((told[0] / "digits" / "elodi" / "reference_logits").iterdir())) == 2
+    assert len(list((told[0] / "students" / "elodi" / "reference_logits").iterdir())) == 2
 
 
 def test_members_of_an_earlier_demo_do_not_stay(tmp_path):
     """They have another seed, and an ELODI run would refuse to go on with them."""
     from hf_pct.demo.train import train_elodi
-    from hf_pct.demo.updates import digits_update
+    from hf_pct.demo.updates import students_update
 
-    update = digits_update(0).shortened()
+    update = students_update(0).shortened()
     seeds = []
     for seed in (0, 1):
         train_elodi(
@@ -151,12 +199,13 @@ def test_members_of_an_earlier_demo_do_not_stay(tmp_path):
 
 
 def test_development_and_test_rows_are_apart():
-    from hf_pct.demo.updates import digits_update, intents_update
+    from hf_pct.demo.updates import digits_update, intents_update, students_update
 
-    for update in (intents_update(0), digits_update(0)):
-        development, test = (set(update.splits[part]["id"]) for part in ("development", "test"))
+    for update in (intents_update(0), digits_update(0), students_update(0)):
+        train, development, test = (set(update.splits[part]["id"]) for part in ("new_train", "development", "test"))
         assert not development & test
-        assert len(test) >= 500
+        assert not train & (development | test)
+        assert len(test) >= 1000
 
 
 def test_says_what_to_do_next(told):
@@ -165,7 +214,16 @@ def test_says_what_to_do_next(told):
     assert printed.count("negative flip") + printed.count("NFR") > 4
     assert "REGRESSED" in printed or "PASSED" in printed
     assert "What to look at next" in printed
-    assert str(folder / "intents" / "flip_report.md") in printed
+    for page in ("intents/update.html", "intents/candidates.html", "digits/updated_flips/update.html"):
+        assert str(folder / page) in printed
+        assert "<title>" in (folder / page).read_text(encoding="utf-8")
+
+
+def test_it_ends_with_one_command_for_a_model_of_ones_own(told):
+    last = told[1].replace("\\\n", " ").rstrip().splitlines()[-1]
+    assert last.startswith("Yours ")
+    words = shlex.split(last)[2:]
+    assert build_parser().parse_args(words).old_model == "YOUR_MODEL"
 
 
 @pytest.mark.parametrize("start", ["Gate", "Repeat", "Files", "Members"])
@@ -200,10 +258,10 @@ def test_a_folder_of_its_own_is_used_again(told, monkeypatch):
 def test_same_seed_same_flips(told, tmp_path):
     """What a newcomer sees is what we saw: training is deterministic on one machine."""
     from hf_pct.demo.telling import Telling
-    from hf_pct.demo.updates import digits_update
+    from hf_pct.demo.updates import students_update
 
-    telling = Telling(digits_update(0).shortened(), tmp_path / "digits", 0)
+    telling = Telling(students_update(0).shortened(), tmp_path / "students", 0)
     telling.update_as_usual()
-    first = FlipReport.load(told[0] / "digits" / "flip_report.json")
+    first = FlipReport.load(told[0] / "students" / "flip_report.json")
     assert telling.reports["trained anew"].counts == first.counts
     assert telling.reports["trained anew"].new.weights == first.new.weights
