@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_gate_of_the_readme_loads(tmp_path):
     config = GateConfig.from_yaml(tmp_path / "gate.yaml")
     assert config.max_nfr == 0.01
     assert len(config.rules()) == 4
+
+
+def test_the_gate_is_documented_rule_by_rule():
+    """The table of rules is what the config says of itself."""
+    text = (ROOT / "docs" / "measuring.md").read_text(encoding="utf-8")
+    assert [f"| `{rule.name}` | {rule.metadata['help']} |" for rule in fields(GateConfig)] == re.findall(
+        r"^\| `(?:max|min|allow)_\w+` \| .* \|$", text, re.MULTILINE
+    )
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 150
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

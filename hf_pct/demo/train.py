@@ -23,8 +23,8 @@ from ..models.load import load_model
 from ..models.load.declared import fixed
 from ..models.quiet import quiet
 from ..models.types import Collate, Inputs, Processor, Row
-from ..training.arguments import ELODIArguments, PCTArguments
-from ..training.elodi import ELODITrainer
+from ..training.arguments import PCTArguments
+from ..training.elodi import ELODIArguments, ELODITrainer
 from ..update import Contract, Update
 from ..update.run import update as run_update
 from .updates import DemoUpdate
