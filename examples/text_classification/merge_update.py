@@ -10,7 +10,7 @@ gets the merged model, its tokenizer, `pct_merge.json` with the whole curve, and
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import AutoTokenizer, DataCollatorWithPadding, HfArgumentParser
+from transformers import DataCollatorWithPadding, HfArgumentParser
 
 from hf_pct.core.files import output_problems
 from hf_pct.flips.compare import compare
@@ -39,14 +39,17 @@ def main() -> None:
     if problems:  # before the work, not after it
         raise SystemExit("; ".join(problems))
     train, held_out = load_data(data.train_file), load_data(data.validation_file)
-    old = load_model(data.old_model).model
+    loaded = load_model(data.old_model)
+    old, tokenizer = loaded.model, loaded.processor
     news = [load_model(name).model for name in data.new_models or ()]
     names = list(label_names_of(news[0] if news else old))
     if not news:  # old classes keep their place, added ones follow
         names += sorted({str(name) for name in train[data.label_column_name]} - set(names))
     number = {name: index for index, name in enumerate(names)}
-    tokenizer = AutoTokenizer.from_pretrained(data.old_model)
-    cut_texts_at(tokenizer, data.max_seq_length)
+    unknown = sorted({str(name) for rows in (train, held_out) for name in rows[data.label_column_name]} - set(names))
+    if unknown:
+        raise ValueError(f"The rows have classes that no model knows: {', '.join(unknown[:5])}.")
+    cut_texts_at(tokenizer, data.max_seq_length, old)
 
     def prepare(batch: dict) -> dict:
         tokens = tokenizer(batch[data.text_column_name], truncation=True)

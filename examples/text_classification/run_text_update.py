@@ -46,7 +46,6 @@ def prepare(data: TextArguments, args: UpdateArguments) -> tuple[Callable[[], An
     old_names = label_list(args.old_model, args.old_revision)
     names = label_names(train, held_out, data.label_column_name, old_names)
     tokenizer = AutoTokenizer.from_pretrained(data.model_name_or_path)
-    cut_texts_at(tokenizer, data.max_seq_length)
 
     def new_model() -> Any:
         return AutoModelForSequenceClassification.from_pretrained(
@@ -56,6 +55,8 @@ def prepare(data: TextArguments, args: UpdateArguments) -> tuple[Callable[[], An
             id2label=dict(enumerate(names)),
             label2id={name: index for index, name in enumerate(names)},
         )
+
+    cut_texts_at(tokenizer, data.max_seq_length, new_model())
 
     def tokenize(batch: dict) -> dict:
         return dict(tokenizer(batch[data.text_column_name], truncation=True))

@@ -28,12 +28,14 @@ from ..methods.registry import methods_of
 from ..models.data import load_data
 from ..models.load import load_config, load_model
 from ..models.load.adapters import is_adapter
+from ..models.load.processors import position_limit
 from ..models.predict import predict
 from ..models.types import Processor
 from .arguments import method_field
 from .trainer import PCTrainer
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PreTrainedTokenizerBase
 
 
@@ -214,14 +216,15 @@ def label_list(model: str | None, revision: str | None) -> list[str]:
     return [names[index] for index in sorted(names)]
 
 
-def cut_texts_at(tokenizer: PreTrainedTokenizerBase, tokens: int) -> None:
+def cut_texts_at(tokenizer: PreTrainedTokenizerBase, tokens: int, model: nn.Module | None = None) -> None:
     """Let a tokenizer remember where texts are cut in training: saved with the model, it is where they are cut later.
 
     `predict`, `compare`, `merge` and `verify`, and transformers' own pipelines, read it from the model's folder.
     """
     if tokens < 1:
         raise ValueError(f"max_seq_length is {tokens}, expected at least 1.")
-    tokenizer.model_max_length = min(tokens, tokenizer.model_max_length)
+    positions = None if model is None else position_limit(model)  # a tokenizer may allow more than its model does
+    tokenizer.model_max_length = min(tokens, tokenizer.model_max_length, positions or tokens)
 
 
 def update_trainer(

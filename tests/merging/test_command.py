@@ -144,6 +144,12 @@ def test_the_example_trains_merges_and_reports(world, tmp_path, monkeypatch, cap
     assert "alpha" in capsys.readouterr().out
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"model.safetensors", "tokenizer.json", "pct_merge.json", "flip_report.json"} <= written
+    (tmp_path / "other.jsonl").write_text('{"text": "turn on the light", "label": "never seen"}\n')
+    changed = ["--validation_file", str(tmp_path / "other.jsonl"), "--output_dir", str(tmp_path / "again")]
+    monkeypatch.setattr(sys, "argv", [*command, *changed])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(script), run_name="__main__")
+    assert "The rows have classes that no model knows: never seen." in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")

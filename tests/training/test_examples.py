@@ -114,7 +114,10 @@ def test_what_a_model_was_trained_to_read_travels_with_it(tmp_path, text_models,
     with pytest.raises(ValueError, match="max_seq_length is 0"):
         cut_texts_at(saved, 0)
     cut_texts_at(saved, 100)
-    assert saved.model_max_length == 5  # never longer than the model can read
+    assert saved.model_max_length == 5
+    saved.model_max_length = 10**30
+    cut_texts_at(saved, 100, bert())
+    assert saved.model_max_length == 32  # never longer than the model can read
 
 
 def test_an_adapter_may_be_the_old_model(tmp_path):
