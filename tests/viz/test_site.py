@@ -36,7 +36,11 @@ def site(tmp_path_factory) -> Path:
 
 
 def test_the_site_builds_without_a_warning(site):
-    assert "count_flips" in (site / "reference" / "python.html").read_text(encoding="utf-8")
+    page = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    assert "count_flips" in page
+    assert page.count("Examples:") > 50
+    assert page.count('<span class="gp">') > page.count("Examples:"), "examples are shown as code"
+    assert "<blockquote>" not in page
 
 
 @pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no Chromium on this machine: make test-browser")
