@@ -1,4 +1,4 @@
-"""The reference's examples as code: the site's reader of docstrings knows the section `Examples:`, ours are `Example:`."""
+"""The reference shows examples as code: its reader of docstrings knows `Examples:`, and ours are called `Example:`."""
 
 import griffe
 
