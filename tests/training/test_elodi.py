@@ -27,7 +27,7 @@ from transformers import TrainerCallback
 from hf_pct.methods.loss_modules import FocalDistillationLoss, LogitDifferenceInhibitionLoss
 from hf_pct.models.cache import AnswerTable, Layout
 from hf_pct.models.ensembles import AdapterEnsemble, Ensemble
-from hf_pct.models.run import Answers
+from hf_pct.models.run import RowAnswers
 from hf_pct.training import ELODIArguments
 
 
@@ -269,7 +269,7 @@ def test_cached_sparse_and_live_references_train_the_same_student(tmp_path):
 def test_a_sparse_table_is_fifty_times_smaller(tmp_path):
     logits = np.random.default_rng(0).normal(size=(20, 1000)).astype("float32")
     layout = Layout(1000, 10)
-    columns = layout.encode(Answers(range(20), logits))
+    columns = layout.encode(RowAnswers(range(20), logits))
     assert logits.nbytes / sum(column.nbytes for column in columns.values()) == 50
     loss = LogitDifferenceInhibitionLoss(top_k=10)
     new, labels = torch.randn(20, 1000), torch.randint(0, 1000, (20,))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...core.decode import JsonObject
 from ...flips.choice.choose import Choice, Point
 from ...flips.gate import GateResult
@@ -138,14 +140,14 @@ def candidates_page(choice: Choice, shipped: Point | None, sentence: str) -> str
         rows=rows,
         note="Bold: the model that was written. Alpha is the share of the old model.",
         second=None,
-        data=safe_json({"report": {}, "file": "", "list": None, **_NO_ROWS}),
         download=False,
+        scripts=(),
     )
 
 
 _NO_ROWS: JsonObject = {"rows": 0, "columns": {}, "slices": [], "thumbnails": {}}
 
 
-def _page(**values: object) -> str:
+def _page(scripts: Sequence[str] = ("rows.js", "list.js", "browser.js", "page.js"), **values: object) -> str:
     shown: JsonObject = dict(values)
-    return render_template("candidates.html", scripts=("rows.js", "list.js", "browser.js", "page.js"), **shown)
+    return render_template("candidates.html", scripts=scripts, **shown)

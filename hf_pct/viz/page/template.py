@@ -34,7 +34,9 @@ def _hash(text: str) -> str:
 
 
 def _one_scope(names: Sequence[str]) -> str:
-    """The parts of the script in one scope, so that nothing of it is global."""
+    """The parts of the script in one scope, so that nothing of it is global; nothing for a page without any."""
+    if not names:
+        return ""
     return '"use strict";\n(() => {\n' + "\n".join(template_text(name) for name in names) + "})();"
 
 
