@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -88,6 +89,32 @@ def test_what_needs_more_says_what_to_install(light, tmp_path):
     assert done.returncode == 2
     assert "hf-pct[viz]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "model", "--dataset", "rows.jsonl", "--output", "answers.parquet"),
+        ("compare", "model-v1", "model-v2", "--dataset", "rows.jsonl"),
+        ("merge", "v1", "v2", "--alpha", "0.5", "--output_dir", "merged"),
+        ("update", "--old_model", "v1", "--train_file", "a", "--validation_file", "b", "--output_dir", "v2"),
+        ("demo",),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_runs_a_model_says_how_to_install_the_rest(light, tmp_path, words):
+    done = run(light, "-m", "hf_pct", *words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Install everything: pip install 'hf-pct @ git+https" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_nothing_claims_a_release_that_does_not_exist():
+    """How to install is said in one place, `core/versions.py`; a message or a card that says it otherwise is old."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    pages += [path for path in (ROOT / "hf_pct").rglob("*") if path.suffix in (".py", ".j2", ".md")]
+    said = re.compile(r"pip install (?:-U |--upgrade )?'?hf[-_]pct(?! @|\[\w+\] @)")
+    assert not [path.name for path in pages if said.search(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.parametrize(("limit", "code"), [("0.05", 0), ("0.01", 1)])

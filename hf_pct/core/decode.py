@@ -18,6 +18,7 @@ import yaml
 
 from .._version import __version__
 from .errors import NotComparableError
+from .versions import install_command
 
 T = TypeVar("T")
 JsonObject: TypeAlias = dict[str, Any]  # an object of JSON: plain values by name
@@ -51,7 +52,7 @@ def check_format(data: object, name: str, newest: int, what: str, source: str) -
     if not isinstance(version, int) or version > newest:
         raise NotComparableError(
             f"{source} is in format {version}, written by hf_pct {data.get('version', '?')}; this hf_pct "
-            f"{__version__} reads up to format {newest}. Upgrade: pip install -U hf-pct"
+            f"{__version__} reads up to format {newest}. Upgrade: {install_command(upgrade=True)}"
         )
 
 

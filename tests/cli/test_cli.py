@@ -216,7 +216,7 @@ def test_gate_on_a_report_of_a_newer_version(report, capsys):
     data = json.loads(report.read_text()) | {"format_version": 7}
     report.write_text(json.dumps(data))
     assert main(["gate", str(report), "--max_nfr", "0.01"]) == 3
-    assert "pip install -U hf-pct" in capsys.readouterr().err
+    assert "pip install --upgrade 'hf-pct @ git" in capsys.readouterr().err
 
 
 def test_env_says_versions_and_nothing_private(capsys):

@@ -159,7 +159,7 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path):
     table = make().to_arrow()
     metadata = json.loads(table.schema.metadata[METADATA_KEY]) | {"format_version": 99}
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(metadata)}), tmp_path / "p.parquet")
-    with pytest.raises(ValueError, match=r"format 99 by a newer hf_pct.*pip install -U hf-pct"):
+    with pytest.raises(ValueError, match=r"format 99 by a newer hf_pct.*pip install --upgrade 'hf-pct @ git"):
         Predictions.load(tmp_path / "p.parquet")
 
 

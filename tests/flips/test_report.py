@@ -112,7 +112,7 @@ def test_a_report_of_a_newer_version(tmp_path, full_report):
     data = full_report.to_dict() | {"format_version": 2, "version": "9.0"}
     path = tmp_path / "r.json"
     path.write_text(json.dumps(data))
-    with pytest.raises(NotComparableError, match=r"format 2, written by hf_pct 9\.0.*pip install -U hf-pct"):
+    with pytest.raises(NotComparableError, match=r"format 2, written by hf_pct 9\.0.*pip install --upgrade 'hf-pct @"):
         FlipReport.load(path)
 
 

@@ -8,6 +8,7 @@ import jinja2
 from huggingface_hub import ModelCard, constants
 
 from ...core.decode import JsonObject
+from ...core.versions import install_command
 from ...flips.render.report import escape, flip_square, percent, spread, table, verdict
 from ...flips.report import FlipReport
 from ...models.revisions import is_commit
@@ -68,6 +69,7 @@ def make_card(
         channels=facts.channels,
         verify=compare_command(report, repo_id) if local else verify_command(report, repo_id),
         local=local,
+        install=install_command(),
         update=_update(facts),
     )
     return ModelCard(f"---\n{metadata.to_yaml()}\n---\n\n{body}")

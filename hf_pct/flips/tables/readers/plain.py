@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from ...._version import __version__
 from ....core.decode import JsonObject, convert, parse_json
+from ....core.versions import install_command
 from ..logits import FileColumns, file_logits
 from ..metric import Metric
 from ..predictions import METADATA_KEY, Predictions, Provenance
@@ -182,6 +183,6 @@ def table_metadata(schema: pa.Schema, path: Path) -> JsonObject:
     if written.format_version > FORMAT_VERSION:
         raise ValueError(
             f"{path} was written in format {written.format_version} by a newer hf_pct; {__version__} reads up to "
-            f"{FORMAT_VERSION}. Upgrade: pip install -U hf-pct"
+            f"{FORMAT_VERSION}. Upgrade: {install_command(upgrade=True)}"
         )
     return metadata
