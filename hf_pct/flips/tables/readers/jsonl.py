@@ -1,6 +1,7 @@
 """JSON lines, one object per row; a nested `scores` object has one score per metric."""
 
 import io
+import re
 
 import pyarrow as pa
 
@@ -11,6 +12,7 @@ from .options import ReadOptions
 from .plain import table_from_arrow
 
 NAME = "JSON lines"
+_NULL, _NULL_LINE = re.compile(rb"\s*null"), re.compile(rb"\n[ \t\r]*null")  # the reader of pyarrow dies on such a row
 
 
 def missing(source: Source) -> str:
@@ -25,9 +27,14 @@ def arrow_table(source: Source) -> pa.Table:
     """The lines as rows."""
     from pyarrow import json as arrow_json
 
+    content = source.text().encode() if source.encoding.startswith("utf-16") else source.content()
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    nothing = _NULL.match(content) or _NULL_LINE.search(content)
+    if nothing:
+        line = content.count(b"\n", 0, nothing.end()) + 1
+        raise ValueError(f"{source.path}, line {line} is null, expected a JSON object.")
     try:
-        content = source.text().encode() if source.encoding.startswith("utf-16") else source.content()
-        return arrow_json.read_json(io.BytesIO(content.removeprefix(b"\xef\xbb\xbf")))
+        return arrow_json.read_json(io.BytesIO(content))
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(
             f"{source.path} cannot be read as JSON lines, one object per row: {str(error).splitlines()[0]}"

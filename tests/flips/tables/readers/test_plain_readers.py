@@ -144,3 +144,10 @@ def test_two_columns_with_one_name(tmp_path):
     (tmp_path / "t.csv").write_text("id,label,prediction,prediction\n1,a,a,b\n")
     with pytest.raises(ValueError, match="several columns called prediction"):
         Predictions.load(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(("text", "line"), [("null", 1), ("\n null\n", 2), ('{"id": 1, "score": 1}\r\n\tnull\n', 2)])
+def test_a_row_that_is_null_is_named(tmp_path, text, line):
+    (tmp_path / "t.jsonl").write_bytes(text.encode())  # pyarrow 26 ends the process on the first of these
+    with pytest.raises(ValueError, match=f"line {line} is null, expected a JSON object"):
+        read_scores(tmp_path / "t.jsonl")
