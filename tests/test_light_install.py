@@ -117,31 +117,67 @@ def test_nothing_claims_a_release_that_does_not_exist():
     assert not [path.name for path in pages if said.search(path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize(("limit", "code"), [("0.05", 0), ("0.01", 1)])
+def act(python: Path, folder: Path, **inputs: str) -> dict[str, str]:
+    """The steps of the Action between installing and commenting; what it sets for later steps."""
+    output, summary = folder / "output.txt", folder / "summary.md"
+    environment = {"OLD": "old.jsonl", "NEW": "new.jsonl", "CONFIG": "gate.yaml", "OUTPUT_DIR": "out"} | inputs
+    files = {"GITHUB_OUTPUT": str(output), "GITHUB_STEP_SUMMARY": str(summary)}
+    for path in (output, summary):
+        path.unlink(missing_ok=True)
+    checked("bash", ROOT / ".ci" / "action_gate.sh", cwd=folder, PYTHON=str(python), **environment, **files)
+    assert summary.read_text() == (folder / "out" / "gate.md").read_text(), "what the pull request is told"
+    return dict(line.split("=", 1) for line in output.read_text().splitlines())
+
+
+@pytest.mark.parametrize(("limit", "code"), [("0.05", "0"), ("0.01", "1")])
 def test_the_steps_of_the_action_give_its_verdict(light, tmp_path, limit, code):
     write_sides(tmp_path)
     (tmp_path / "gate.yaml").write_text(f"max_nfr: {limit}\n")
-    output, summary = tmp_path / "output.txt", tmp_path / "summary.md"
-    checked(
-        "bash", ROOT / ".ci" / "action_gate.sh", cwd=tmp_path, PYTHON=str(light), OLD="old.jsonl", NEW="new.jsonl",
-        CONFIG="gate.yaml", OUTPUT_DIR="out", GITHUB_OUTPUT=str(output), GITHUB_STEP_SUMMARY=str(summary),
-    )  # fmt: skip
-    assert output.read_text() == f"exit_code={code}\n"
-    assert summary.read_text() == (tmp_path / "out" / "gate.md").read_text()
+    assert act(light, tmp_path) == {"report": "out/flip_report.json", "exit_code": code}
     assert {path.name for path in (tmp_path / "out").iterdir()} >= {"flip_report.json", "gate.xml", "update.html"}
+    assert ("passed" if code == "0" else "REGRESSED") in (tmp_path / "out" / "gate.md").read_text()
 
 
-def test_the_action_says_when_files_cannot_be_compared(light, tmp_path):
+def test_the_action_takes_scores(light, tmp_path):
+    for name, score in (("old", 1.0), ("new", 0.5)):
+        rows = [{"id": row, "score": score if row == 0 else 0.8} for row in range(40)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "gate.yaml").write_text("max_dropped: 0.01\n")
+    outputs = act(light, tmp_path, COMPARE_OPTIONS="--right_at none")
+    assert outputs == {"report": "out/score_report.json", "exit_code": "1"}
+    assert "</html>" in (tmp_path / "out" / "update.html").read_text()
+
+
+def test_the_action_takes_the_file_of_another_revision(light, tmp_path):
     write_sides(tmp_path)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c")
+    checked(*git, "init", "-q", "-b", "main", cwd=tmp_path)
+    (tmp_path / "answers.jsonl").write_text((tmp_path / "old.jsonl").read_text())
+    checked(*git, "add", "answers.jsonl", cwd=tmp_path)
+    checked(*git, "commit", "-qm", "v1", cwd=tmp_path)
+    (tmp_path / "answers.jsonl").write_text((tmp_path / "new.jsonl").read_text())
     (tmp_path / "gate.yaml").write_text("max_nfr: 0.01\n")
-    (tmp_path / "new.jsonl").write_text('{"id": 900, "label": "yes", "prediction": "yes"}\n')
-    output = tmp_path / "output.txt"
-    checked(
-        "bash", ROOT / ".ci" / "action_gate.sh", cwd=tmp_path, PYTHON=str(light), OLD="old.jsonl", NEW="new.jsonl",
-        CONFIG="gate.yaml", OUTPUT_DIR="out", GITHUB_OUTPUT=str(output),
-    )  # fmt: skip
-    assert output.read_text() == "exit_code=3\n"
-    assert "could not be compared" in (tmp_path / "out" / "gate.md").read_text()
+    outputs = act(light, tmp_path, OLD="main:answers.jsonl", NEW="answers.jsonl")
+    assert outputs["exit_code"] == "1"
+    assert json.loads((tmp_path / "out" / "flip_report.json").read_text())["negative_flips"] == 1
+
+
+@pytest.mark.parametrize(
+    ("new", "gate", "code", "told"),
+    [
+        ('{"id": 900, "label": "yes", "prediction": "yes"}\n', "max_nfr: 0.01\n", "3", "could not be compared"),
+        (None, "max_slice_nfr: 0.01\n", "3", "could not be judged"),
+        (None, "max_nrf: 0.01\n", "2", "could not be judged"),
+    ],
+    ids=["other rows", "a rule that judges nothing", "a misspelt rule"],
+)
+def test_the_action_says_when_there_is_no_verdict(light, tmp_path, new, gate, code, told):
+    write_sides(tmp_path)
+    (tmp_path / "gate.yaml").write_text(gate)
+    if new:
+        (tmp_path / "new.jsonl").write_text(new)
+    assert act(light, tmp_path)["exit_code"] == code
+    assert told in (tmp_path / "out" / "gate.md").read_text()
 
 
 def test_every_step_of_the_action_and_the_workflows_is_valid():
