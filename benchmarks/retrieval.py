@@ -43,17 +43,17 @@ def search_table(table: Table, store: Store) -> dict[str, dict[str, Any]]:
     failed = run_cells(table, store, run_cell, processes=1)
     if failed:
         sys.exit("\n".join(f"{cell}: {reason}" for cell, reason in failed.items()))
+    cells = {cell for line in table.lines for cell in line.cells()}
+    embedded = {cell: embed(table, store, cell) for cell in sorted(cells)}
     return {
-        line.name: {str(seed): search(table, store, old, new) for seed, (old, new) in line.pairs.items()}
+        line.name: {str(seed): search(embedded[old], embedded[new]) for seed, (old, new) in line.pairs.items()}
         for line in table.lines
     }
 
 
-def search(table: Table, store: Store, old: str, new: str) -> dict[str, Any]:
-    """The report of one update, as a dict."""
-    halves = [embed(table, store, cell) for cell in (old, new)]
-    report = compare_retrieval(halves[0][0], halves[0][1], halves[1][1], halves[1][0])
-    return report.to_dict()
+def search(old: tuple[Embeddings, Embeddings], new: tuple[Embeddings, Embeddings]) -> dict[str, Any]:
+    """The report of one update, as a dict, from the gallery and the queries of both models."""
+    return compare_retrieval(old[0], old[1], new[1], new[0]).to_dict()
 
 
 def embed(table: Table, store: Store, cell: str) -> tuple[Embeddings, Embeddings]:

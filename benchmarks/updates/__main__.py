@@ -63,7 +63,7 @@ def run_case(name: str, case: UpdateCase, seed: int) -> None:
         keep_test_answers(key, largest, old, parts["test"])
         costs = {name: round(seconds, 1) for name, seconds in costs.items()}
         entry = {"budgets": budgets, "costs": costs, "seconds": round(time.process_time() - began)}
-        with held(RESULTS / ".updates.lock"):
+        with held(WORK / ".results.lock"):
             write_text(
                 CHOICES, json.dumps({**read_choices(), key: entry}, indent=1, sort_keys=True) + "\n", overwrite=True
             )
@@ -113,7 +113,7 @@ def keep_test_answers(key: str, result: Any, old: str, test: Any) -> None:
             lines[key, part] = Answers(
                 np.arange(curve.total), np.ones(curve.total, int), right.astype(int), np.arange(2), 0.0, float(alpha)
             )
-    with held(RESULTS / ".updates.lock"):
+    with held(WORK / ".results.lock"):
         write_answers(ANSWERS, {**read_answers(ANSWERS), **lines})
 
 
