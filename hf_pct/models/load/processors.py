@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -119,7 +118,7 @@ def text_limit(tokenizer: PreTrainedTokenizerBase, model: nn.Module, chosen: int
             )
         return chosen
     stated = getattr(tokenizer, "model_max_length", None)
-    if stated is not None and (isinstance(stated, bool) or not isinstance(stated, Real) or not stated >= 1):
+    if stated is not None and (isinstance(stated, bool) or not isinstance(stated, int | float) or not stated >= 1):
         raise ValueError(f"model_max_length of the tokenizer is {stated!r}, expected a number of tokens, at least 1.")
     if stated is None or stated > 1_000_000:  # tokenizers without a limit state a huge one
         return positions or getattr(getattr(model, "config", None), "max_position_embeddings", None)
