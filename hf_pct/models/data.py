@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from datasets import (
 from datasets.exceptions import DatasetsError
 
 from ..core.errors import first_five
+from ..flips.tables.readers.jsonl import refuse_null_rows
 from ..flips.tables.unpacked import check_unpacked_size
 from .fingerprints import data_fingerprint
 from .load.declared import is_declared, transform_of
@@ -46,6 +48,9 @@ def load_data(name: str | Path, *, split: str | None = None, config: str | None 
             check_unpacked_size(path)
         if not path.stat().st_size:
             raise ValueError(f"{path} is empty: it has no rows, expected at least one.")
+        if path.suffix == ".jsonl":
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                refuse_null_rows(content, path)
         try:
             data = load_dataset(_BUILDERS[path.suffix], data_files=str(path), split=split or "train")
         except (DatasetsError, StopIteration) as error:

@@ -103,3 +103,10 @@ def test_json_rows_survive(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     assert read(load_data(path)).labels == ["x", "y"]
+
+
+@pytest.mark.parametrize(("text", "line"), [('null\n{"text": "a"}\n', 1), ('{"text": "a"}\n null\n', 2)])
+def test_a_row_that_is_null_does_not_end_the_process(tmp_path, text, line):
+    (tmp_path / "rows.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=f"line {line} is null"):
+        load_data(tmp_path / "rows.jsonl")

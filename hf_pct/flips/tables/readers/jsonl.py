@@ -2,6 +2,8 @@
 
 import io
 import re
+from mmap import mmap
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -12,7 +14,7 @@ from .options import ReadOptions
 from .plain import table_from_arrow
 
 NAME = "JSON lines"
-_NULL, _NULL_LINE = re.compile(rb"\s*null"), re.compile(rb"\n[ \t\r]*null")  # the reader of pyarrow dies on such a row
+_NULL, _NULL_LINE = re.compile(rb"\s*null"), re.compile(rb"\n[ \t\r]*null")
 
 
 def missing(source: Source) -> str:
@@ -29,16 +31,21 @@ def arrow_table(source: Source) -> pa.Table:
 
     content = source.text().encode() if source.encoding.startswith("utf-16") else source.content()
     content = content.removeprefix(b"\xef\xbb\xbf")
-    nothing = _NULL.match(content) or _NULL_LINE.search(content)
-    if nothing:
-        line = content.count(b"\n", 0, nothing.end()) + 1
-        raise ValueError(f"{source.path}, line {line} is null, expected a JSON object.")
+    refuse_null_rows(content, source.path)
     try:
         return arrow_json.read_json(io.BytesIO(content))
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(
             f"{source.path} cannot be read as JSON lines, one object per row: {str(error).splitlines()[0]}"
         ) from error
+
+
+def refuse_null_rows(content: bytes | mmap, path: Path) -> None:
+    """An error for a row that is `null`: pyarrow, and `datasets` with it, does not refuse it but ends the process."""
+    nothing = _NULL.match(content) or _NULL_LINE.search(content)
+    if nothing:
+        line = content[: nothing.end()].count(b"\n") + 1
+        raise ValueError(f"{path}, line {line} is null, expected a JSON object.")
 
 
 def read(source: Source, options: ReadOptions) -> Predictions | Scores:
