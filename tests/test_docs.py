@@ -5,8 +5,10 @@ import doctest
 import importlib
 import json
 import re
+import runpy
 import shlex
 import shutil
+import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,7 +23,9 @@ PAGES = [ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "d
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    """What stands between fences of a language; fences are taken in order, so that an end is never a beginning."""
+    fences = re.finditer(r"^ *```(\w*)[^\n]*\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [fence[2] for fence in fences if re.fullmatch(language, fence[1])]
 
 
 def commands() -> list[str]:
@@ -38,7 +42,46 @@ def test_every_command_parses(command):
     build_parser().parse_args(shlex.split(command, comments=True)[1:])
 
 
+def script_commands() -> list[str]:
+    """Every call of an example script in the docs; the page with a method of its own is run by that method's test."""
+    found = []
+    for page in (page for page in PAGES if page.name != "add_a_method.md"):
+        for block in blocks(page, "(?:bash|sh|console)?"):
+            for line in block.replace("\\\n", " ").splitlines():
+                command = line.split("  #")[0].strip()
+                if re.search(r"(?:python|accelerate launch)\b.* ?\S*(?:run_\w+|search)_update\.py ", command):
+                    found.append(command)
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize("command", script_commands())
+def test_every_call_of_a_script_is_understood(command, monkeypatch):
+    """Only the arguments are read; what a page leaves out as `...` is added."""
+    import hf_pct.training.script as module
+
+    words = shlex.split(command.replace("...", ""), comments=True)
+    at = next(place for place, word in enumerate(words) if word.endswith("_update.py"))
+    (script,) = (ROOT / "examples").glob(f"*/{Path(words[at]).name}")
+    monkeypatch.chdir(script.parent if "/" not in words[at] else ROOT)
+    parse, read = module.parse_arguments, []
+
+    def only_read(classes, argv=None):
+        words = [word for word in sys.argv[1:] if word]
+        words += ["--model_name_or_path", "encoder", "--dataset_name", "rows"] if "..." in command else []
+        read.append(parse(classes, words))
+        raise SystemExit(0)
+
+    monkeypatch.setattr(module, "parse_arguments", only_read)
+    monkeypatch.setattr(sys, "argv", [str(script), *words[at + 1 :]])
+    monkeypatch.syspath_prepend(str(script.parent))
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(script), run_name="__main__")
+    assert end.value.code == 0
+    assert read
+
+
 def test_there_are_commands_to_parse():
+    assert len(script_commands()) >= 8
     verbs = {command.split()[1] for command in commands()}
     assert {"compare", "merge", "page", "push", "verify"} <= verbs
 

@@ -94,7 +94,7 @@ class DataArguments:
 
 
 def parse_arguments(classes: Sequence[type], argv: Sequence[str] | None = None) -> tuple[object, ...]:
-    """Dataclasses from flags; a first argument that ends in .yaml gives values that flags then override.
+    """Dataclasses from flags; `--config FILE`, or a first argument that ends in .yaml, gives values below the flags.
 
     What is wrong with them ends a script as argparse does: with the usage, one message and exit code 2.
     """
@@ -134,8 +134,8 @@ def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mappi
     for name in (flag.replace("-", "_") for flag in flags):
         if name in older:
             warn_of_older_name(name, older[name])
-    if arguments and arguments[0].endswith((".yaml", ".yml")):
-        path = Path(arguments.pop(0))
+    path = _settings_file(arguments)
+    if path is not None:
         values = _by_present_names(path, load_yaml(path, "a YAML file of arguments") or {}, older)
         known = {action.dest: action for action in parser._actions}
         unknown = sorted(set(values) - set(known))
@@ -147,6 +147,22 @@ def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mappi
             known[name].required = False
         parser.set_defaults(**values)
     return parser.parse_args_into_dataclasses(arguments)
+
+
+def _settings_file(arguments: list[str]) -> Path | None:
+    """The YAML file of settings, taken out of the arguments: the first of them, or what `--config` names."""
+    files = [arguments.pop(0)] if arguments and arguments[0].endswith((".yaml", ".yml")) else []
+    for at, word in reversed(list(enumerate(arguments))):
+        if word == "--config":
+            if at + 1 == len(arguments):
+                raise ValueError("--config is the last argument, expected a YAML file of settings after it.")
+            files.append(arguments[at + 1])
+            del arguments[at : at + 2]
+        elif word.startswith("--config="):
+            files.append(arguments.pop(at).partition("=")[2])
+    if len(files) > 1:
+        raise ValueError(f"Got {len(files)} files of settings, expected one: {', '.join(files)}.")
+    return Path(files[0]) if files else None
 
 
 def _by_present_names(path: Path, values: object, older: Mapping[str, str]) -> JsonObject:

@@ -274,3 +274,16 @@ def test_a_search_with_optuna(tmp_path):
     short = ["--num_train_epochs", 1, "--metric_for_best_model", "accuracy", "--disable_tqdm", "true"]
     printed = launch("text_classification/search_update.py", settings, *task, *short, "--n_trials", 3)
     assert re.search(r"%\s+[\d.]+%  --every_row [\d.]+ --right_rows [\d.]+", printed)
+
+
+@pytest.mark.parametrize("words", [["--config", "{}"], ["--config={}"], ["{}"]], ids=["flag", "joined", "first"])
+def test_settings_come_from_one_file_however_it_is_named(tmp_path, words):
+    path = tmp_path / "own.yaml"
+    path.write_text("method: none\noutput_dir: here\nseed: 5\n")
+    first = [word.format(path) for word in words]
+    data, args = parse_arguments([DataArguments, UpdateArguments], [*first, "--seed", "6"])
+    assert (args.output_dir, args.seed) == ("here", 6)
+    with pytest.raises(ValueError, match="Got 2 files of settings"):
+        parse_arguments([DataArguments, UpdateArguments], [str(path), "--config", str(path)])
+    with pytest.raises(ValueError, match="--config is the last argument"):
+        parse_arguments([DataArguments, UpdateArguments], ["--config"])
