@@ -21,6 +21,7 @@ from hf_pct.models.load.timm_models import timm_classifier
 from hf_pct.models.predict import predict
 from hf_pct.training.script import (
     DataArguments,
+    UpdateArguments,
     cut_texts_at,
     label_list,
     label_names,
@@ -281,7 +282,7 @@ def test_settings_come_from_one_file_however_it_is_named(tmp_path, words):
     path = tmp_path / "own.yaml"
     path.write_text("method: none\noutput_dir: here\nseed: 5\n")
     first = [word.format(path) for word in words]
-    data, args = parse_arguments([DataArguments, UpdateArguments], [*first, "--seed", "6"])
+    _, args = parse_arguments([DataArguments, UpdateArguments], [*first, "--seed", "6"])
     assert (args.output_dir, args.seed) == ("here", 6)
     with pytest.raises(ValueError, match="Got 2 files of settings"):
         parse_arguments([DataArguments, UpdateArguments], [str(path), "--config", str(path)])
