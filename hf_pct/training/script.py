@@ -151,7 +151,8 @@ def _read_arguments(parser: HfArgumentParser, arguments: list[str], older: Mappi
 
 def _settings_file(arguments: list[str]) -> Path | None:
     """The YAML file of settings, taken out of the arguments: the first of them, or what `--config` names."""
-    files = [arguments.pop(0)] if arguments and arguments[0].endswith((".yaml", ".yml")) else []
+    first = arguments[0] if arguments else ""
+    files = [arguments.pop(0)] if first.endswith((".yaml", ".yml")) and not first.startswith("--") else []
     for at, word in reversed(list(enumerate(arguments))):
         if word == "--config":
             if at + 1 == len(arguments):
