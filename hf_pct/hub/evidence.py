@@ -11,6 +11,8 @@ from ..core.fingerprints import same_weights
 from ..core.weight_files import ADAPTER, open_weights
 from ..flips.report import FlipReport
 
+# a folder with one of these is a model only together with others: an adapter, an ensemble, a fused pair
+_NAMES_OTHERS = (ADAPTER, "pct_ensemble.json", "pct_fusion.json")
 _AGAIN = "Make the report of this very model: hf-pct compare OLD NEW --dataset DATA --output_dir out"
 
 
@@ -19,14 +21,23 @@ def check_folder(report: FlipReport, folder: str | Path, name: str = "") -> list
     home, recorded = Path(folder), report.new.weights
     if not home.is_dir():
         raise ValueError(f"{home} is not a folder. Expected the folder of the report's new model.")
-    if (home / ADAPTER).is_file():
-        return ["The weights of an adapter are not compared with the report: its base model is not among the files."]
     if recorded is None:
         return ["The report does not record its weights, so it is not proven to be about this very model."]
-    weights, problems = open_weights(home)
-    if weights is None or problems:
-        return [f"The weights of {name or home} cannot be compared with the report: {'; '.join(problems)}."]
-    if not same_weights(recorded, weights.entries.values()) and recorded != _hash_when_loaded(home):
+    if any((home / file).is_file() for file in _NAMES_OTHERS):
+        loaded = _hash_when_loaded(home)
+        if loaded is None:
+            return [f"{name or home} names models that cannot be loaded here, so it is not compared with the report."]
+        same = recorded == loaded
+        if not same and (home / ADAPTER).is_file():  # its base may be here in another precision, or another commit
+            return [
+                f"The report is not proven to be about the adapter {name or home}: with its base it has other weights."
+            ]
+    else:
+        weights, problems = open_weights(home)
+        if weights is None or problems:
+            return [f"The weights of {name or home} cannot be compared with the report: {'; '.join(problems)}."]
+        same = same_weights(recorded, weights.entries.values()) or recorded == _hash_when_loaded(home)
+    if not same:
         raise NotComparableError(
             f"The report is about other weights than those of {name or home}: it records {recorded} for "
             f"{report.new.model or 'the new model'}, and the files have another hash. {_AGAIN}"

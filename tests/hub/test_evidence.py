@@ -12,6 +12,9 @@ from hf_pct.cli import main
 from hf_pct.flips.render.public import without_paths
 from hf_pct.hub.evidence import check_folder
 from hf_pct.merging.checkpoints.stream import merge_checkpoints
+from hf_pct.models.ensembles import save_ensemble
+from hf_pct.models.ensembles.fused import save_fused
+from hf_pct.policies.fusion import Fusion
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +147,25 @@ def test_numbers_that_were_changed_are_neither_judged_nor_shown_nor_published(
     assert main([verb, "r.json", *COMMANDS[verb]]) == 3
     assert "changed after it was written" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
+
+
+@pytest.mark.parametrize("kind", ["fused", "ensemble"])
+def test_folders_that_name_other_models_are_known_too(
+    world, tmp_path, text_models, text_file, monkeypatch, capsys, kind
+):
+    def folder(name, share):
+        if kind == "ensemble":
+            save_ensemble(tmp_path / name, text_models, temperatures=[1.0, 1 + share])
+        else:
+            save_fused(tmp_path / name, *text_models, Fusion("surer", share))
+        return tmp_path / name
+
+    made, other = folder("made", 0.5), folder("other", 0.6)
+    compare(predict(text_models[0], text_file), predict(made, text_file)).save(tmp_path / "r.json")
+    monkeypatch.chdir(tmp_path)
+    for verb, options in COMMANDS.items():
+        assert main([verb, "r.json", *options, "--folder", str(made)]) == 0
+        assert (
+            main([verb, "r.json", *options, "--folder", str(other), *([] if verb == "gate" else ["--overwrite"])]) == 3
+        )
+        assert "about other weights" in capsys.readouterr().err
