@@ -56,6 +56,8 @@ def write_update(result: Update, workshop: Workshop, folder: Path) -> Update:
     judged = workshop.data.test or workshop.data.dev
     old = workshop.old_answers(judged)
     new = _shipped_answers(result, workshop, shipped)
+    place = f"./{folder}" if folder.parts and folder.parts[0] not in ("/", ".", "..") else str(folder)
+    new.provenance = replace(new.provenance, model=place)  # where it will be, not where it was put together
     result = replace(result, report=compare(old, new), folder=folder)
     if is_main():
         with whole_folder(folder) as partial:

@@ -54,6 +54,8 @@ def test_what_is_written_is_what_was_chosen(finished, setting):
     assert "NFR" in (folder / "README.md").read_text()
     assert result.report.counts.total == 50
     assert result._repr_html_().startswith("<svg")
+    assert result.report.new.model == str(folder), "where it is, and not where it was put together"
+    assert result.report.new.dataset == setting["test"], "the file, and not the format that it was read as"
 
 
 def test_a_second_run_trains_nothing_again(finished, setting, monkeypatch):
@@ -145,6 +147,18 @@ def test_another_architecture_is_no_start(setting, tokenizer, tmp_path):
     )  # fmt: skip
     assert all(len(candidate.curve.alphas) == 1 for candidate in result.candidates)
     assert result.choice.yardstick == "plain"
+
+
+def test_a_base_model_without_a_head_is_the_same_one_every_time(tokenizer, tmp_path):
+    """Otherwise a second run would train again what starts from it."""
+    from tiny_models import tiny_bert
+
+    from hf_pct.update.inputs.models import identity, load_base
+
+    tiny_bert().bert.save_pretrained(tmp_path / "encoder")
+    tokenizer.save_pretrained(tmp_path / "encoder")
+    first, again = (identity(load_base(str(tmp_path / "encoder"))) for _ in range(2))
+    assert first == again
 
 
 def test_plans_by_budget():

@@ -14,6 +14,7 @@ from ...flips.tables.spelling import spelling_form
 from ...models.data import Rows, load_data, read_rows
 from ...models.fingerprints import data_fingerprint
 from ...models.load import LoadedModel
+from ...models.revisions import recorded_name
 from ...models.types import RowSource
 
 PARTS = {"train": "training", "dev": "development", "test": "test"}
@@ -140,5 +141,8 @@ def _read(
 ) -> Rows | None:
     if value is None:
         return None
-    data = load_data(value) if isinstance(value, str) or hasattr(value, "__fspath__") else value
+    data = value
+    if isinstance(value, str) or hasattr(value, "__fspath__"):
+        data = load_data(value)
+        data.info.dataset_name = recorded_name(value)  # reports name the file, and not the format that it was read as
     return read_rows(data, usual_inputs=old.task.usual_columns, model_names=names or None, **columns)

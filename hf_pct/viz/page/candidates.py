@@ -16,6 +16,7 @@ from .scatter import Axes, Mark, scatter_svg
 from .template import render_template
 from .view import gate_rules
 
+SCRIPTS = ("rows.js", "list.js", "browser.js", "page.js")
 _CHOICE_HEADER = ("candidate", "alpha", "accuracy, %", "NFR, %", "expected NFR, %", "expected loss, points", "risk",
                   "keeps the contract")  # fmt: skip
 
@@ -125,7 +126,10 @@ def _choice_cells(point: Point) -> list[str]:
 
 
 def candidates_page(choice: Choice, shipped: Point | None, sentence: str) -> str:
-    """The page of an update: every candidate at every alpha, what the contract asked for, and what was written."""
+    """The page of an update: every candidate at every alpha, what the contract asked for, and what was written.
+
+    It has no script, so that it can lie beside a model on the Hub and be shown anywhere.
+    """
     rows = [{"cells": _choice_cells(point), "chosen": _is(point, shipped)} for point in choice.points]
     return _page(
         title="Update: candidates",

@@ -15,7 +15,7 @@ def render_template(
     name: str, *, scripts: Sequence[str], styles: Sequence[str] = ("page.css",), **values: object
 ) -> str:
     """A whole page: the template with `values`, the scripts in one scope, the style sheets, the policy for both."""
-    script, style = _one_scope(scripts), "".join(map(template_text, styles))
+    script, style = _one_scope(scripts) if scripts else "", "".join(map(template_text, styles))
     page = _environment().get_template(name)
     text = page.render(script=script, style=style, policy=content_policy(script, style), **values)
     return text.encode("utf-8", "replace").decode("utf-8")  # half a surrogate pair cannot be written to a file
