@@ -19,6 +19,11 @@ def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
+def printed_by(notebook: nbformat.NotebookNode) -> str:
+    outputs = (output for cell in code_cells(notebook) for output in cell.outputs)
+    return "".join(output["text"] for output in outputs if output.get("name") == "stdout")
+
+
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs(name, tmp_path):
     if name != "only_two_files.ipynb":
@@ -26,10 +31,12 @@ def test_a_notebook_runs(name, tmp_path):
     shutil.copytree(FOLDER / "data", tmp_path / "data")
     notebook = nbformat.read(FOLDER / name, as_version=4)
     nbformat.validate(notebook)
+    committed = printed_by(notebook)
     NotebookClient(notebook, timeout=240, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     assert "</html>" in (tmp_path / "out" / "update.html").read_text(encoding="utf-8")
-    printed = "".join(output.get("text", "") for cell in code_cells(notebook) for output in cell.outputs)
-    assert "The new model breaks" in printed
+    assert "The new model breaks" in printed_by(notebook)
+    if name == "only_two_files.ipynb":  # the others train, and other hardware may turn a row
+        assert printed_by(notebook) == committed, "its outputs are of an earlier version: run it again"
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

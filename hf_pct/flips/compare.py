@@ -1,6 +1,7 @@
 """compare: two models' predictions in, a FlipReport out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from .studies.logit_figures import pair_figures
 from .tables.columns import weight_column
 from .tables.logits import in_file_order, rows_in_order, rows_per_block
 from .tables.plain_columns import may_be_slice, slice_codes
-from .tables.predictions import Predictions
+from .tables.predictions import Predictions, Provenance
 from .tables.spelling import check_answers, check_spelling
 
 MAX_SLICE_VALUES = 100
@@ -114,8 +115,8 @@ def compare(
         slices=slice_groups,
         confusions=_confusions(labels[broken], new_answers[broken], pair.names, max_confusions),
         flips=flipped_rows(rows, labels, old_answers, new_answers, old_right, new_right),
-        old=old.provenance,
-        new=new.provenance,
+        old=_origin(old),
+        new=_origin(new),
         confidence=confidence,
         correction=correction,
         cluster=cluster,
@@ -153,6 +154,13 @@ def compare_candidates(
         groups = Clusters.of(AlignedRows(one, np.ones(len(old), bool)).arrow(cluster).to_numpy(), cluster).codes
     flipped = (_broken(one)[order], _broken(two)[other])
     return paired_bootstrap(*flipped, None if groups is None else groups[order], confidence=confidence)
+
+
+def _origin(table: Predictions) -> Provenance:
+    """Where a table comes from; a CSV or JSONL file, which cannot say its model, is known by its own name."""
+    if table.provenance.model or table.path is None or table.path.suffix == ".parquet":
+        return table.provenance
+    return replace(table.provenance, model=table.path.name)
 
 
 def _broken(pair: Pair) -> np.ndarray:

@@ -322,3 +322,13 @@ def test_a_report_is_plain_json():
     assert data["format"] == "hf_pct.flip_report"
     assert data["nfr"] == pytest.approx(compare(old, new).nfr)
     assert len(data["flips"]) == data["negative_flips"] + data["positive_flips"]
+
+
+def test_a_table_that_does_not_say_its_model_is_called_as_its_file(tmp_path):
+    for name, answer in (("v1", "no"), ("v2", "yes")):
+        (tmp_path / f"{name}.csv").write_text(f"id,label,prediction\n1,no,no\n2,yes,{answer}\n")
+    old, new = (Predictions.load(tmp_path / f"{name}.csv") for name in ("v1", "v2"))
+    report = compare(old, new)
+    assert (report.old.model, report.new.model) == ("v1.csv", "v2.csv")
+    assert report.to_text().startswith("v1.csv  ->  v2.csv")
+    assert old.provenance.model is None  # the table itself stays as it was read

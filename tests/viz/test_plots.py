@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from page_reports import CHAIN, curve_rows, small_report
 
-from hf_pct.viz.figures.plots import FIGURES, save_plots
+from hf_pct.viz.figures.plots import FIGURES, nfr_by_class, save_plots
 
 UNITS = ["%", "count", "fraction", "share", "norm", "unit", "nats", "points", "model", "version", "rank", "(rows)"]
 RNG = np.random.default_rng(0)
@@ -97,3 +97,17 @@ def test_further_numbers_are_drawn_beside_it(tmp_path):
 def test_what_cannot_be_drawn_is_said(name, arguments, message):
     with pytest.raises(ValueError, match=message):
         FIGURES[name](**arguments)
+
+
+def test_only_classes_with_flips_are_drawn():
+    from dataclasses import replace
+
+    groups = small_report().classes
+    quiet = [replace(group, name=f"quiet {number}", negative_flips=0, positive_flips=0, nfr=0.0)
+             for number, group in enumerate(groups)]  # fmt: skip
+    (axes,) = nfr_by_class([*groups, *quiet]).axes
+    shown = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(shown) == sum(bool(group.negative_flips or group.positive_flips) for group in groups)
+    assert not any(text.startswith("quiet") for text in shown)
+    assert f"{len(quiet)} without flips are not shown" in axes.get_title()
+    assert len(nfr_by_class(quiet).axes[0].get_yticklabels()) == len(quiet)  # where nothing flips, that is shown
