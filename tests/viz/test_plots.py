@@ -109,5 +109,5 @@ def test_only_classes_with_flips_are_drawn():
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert len(shown) == sum(bool(group.negative_flips or group.positive_flips) for group in groups)
     assert not any(text.startswith("quiet") for text in shown)
-    assert f"{len(quiet)} without flips are not shown" in axes.get_title()
+    assert f"{len(quiet)} without flips are not shown" in axes.get_title(loc="left")
     assert len(nfr_by_class(quiet).axes[0].get_yticklabels()) == len(quiet)  # where nothing flips, that is shown
