@@ -224,3 +224,31 @@ def test_the_command_keeps_features(text_models, text_file, tmp_path):
     options = ["--dataset_name", str(text_file), "--output", str(output), "--features", "--no_cache"]
     assert main(["predict", str(text_models[0]), *options]) == 0
     assert "features" in Predictions.load(output).columns
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_a_bar_never_passes_its_total_and_reaches_it(monkeypatch, processes):
+    """A process counts its own batches for all of them; the last ones are smaller, or are not there."""
+    from hf_pct.models import run
+
+    class Bar:
+        n = 0
+
+        def __init__(self, total, **options):
+            self.total = total
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            assert self.n == self.total
+
+        def update(self, rows):
+            self.n += rows
+            assert self.n <= self.total
+
+    monkeypatch.setattr(run, "tqdm", Bar)
+    answers = [run.RowAnswers(range(start, min(start + 4, 25)), np.zeros((1, 2))) for start in range(0, 25, 4)]
+    share = run.Share(0, processes)
+    mine = [answer for number, answer in enumerate(answers) if share.takes(number)]
+    assert len(list(run.watched(mine, 25, "Sweep", share))) == len(mine)
