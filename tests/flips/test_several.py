@@ -134,6 +134,7 @@ def test_a_changed_file_is_not_comparable(report, tmp_path):
         path.write_text(json.dumps(data))
         with pytest.raises(NotComparableError):
             check_gate(load_any_report(path), GateConfig(max_nfr=0.99))
+        assert main(["page", str(path), "-o", str(tmp_path / f"{number}.html")]) in (0, 3), "a page shows, or says why"
 
 
 def test_what_cannot_be_compared():

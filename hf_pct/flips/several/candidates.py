@@ -12,6 +12,7 @@ import numpy as np
 
 from ..._version import __version__
 from ...core.decode import JsonObject, check_format, convert, load_json
+from ...core.errors import NotComparableError
 from ...core.files import write_text
 from ..aligned_rows import AlignedRows
 from ..compare import compare
@@ -103,6 +104,12 @@ class CandidatesReport:
         """The report that `to_dict` described. Refuses what is not one, and what a newer hf_pct wrote."""
         check_format(data, FORMAT, FORMAT_VERSION, "a report of candidates", source)
         written = convert({name: data[name] for name in _Written.__annotations__ if name in data}, _Written, source)
+        names = written.names
+        if not names or len(set(names)) < len(names) or len(names) != len(written.reports):
+            raise NotComparableError(
+                f"{source} has {len(names)} names for {len(written.reports)} reports, expected a name of its own for "
+                "each of at least one. It was changed or damaged; make it again with hf-pct compare --candidates."
+            )
         edited = "" if data.get("seal") == _seal(data) else (
             "The numbers of the candidates were changed after they were written. Make them again with hf-pct compare."
         )  # fmt: skip
