@@ -15,7 +15,7 @@ from ..training.memory import estimate_memory
 from .candidates import ALPHAS
 from .planning.plan import Costs, Plan
 from .planning.recipes import Recipe
-from .training import Workshop
+from .training import Workshop, rows_per_step
 
 TIMED_STEPS, UNTIMED_STEPS = 3, 2
 _FORWARD_ROWS = 64
@@ -40,7 +40,7 @@ def _parameters(workshop: Workshop, recipe: Recipe | None) -> int:
 
 def time_plan(plan: Plan, workshop: Workshop) -> Plan:
     """The plan with times, from a few steps of the first recipe without references, and one forward of some rows."""
-    first = replace(next(iter(plan.recipes or plan.sweeps[0].recipes)), method="none", uses=(), settings={})
+    first = replace(plan.first, method="none", uses=(), settings={})
     per_step, steps = _time_steps(workshop, first)
     per_row = _time_forward(workshop, first)
     alphas = len(ALPHAS) if first.start == "old" else 1
@@ -66,11 +66,7 @@ def _time_steps(workshop: Workshop, recipe: Recipe) -> tuple[float, int]:
     """Seconds per step, and the steps of one training."""
     scratch = workshop.folder.parent / f".{workshop.folder.name}.timing"
     existed = workshop.folder.parent.exists()
-    arguments = workshop.arguments(recipe, scratch)
-    batch = arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
-    steps = arguments.max_steps
-    if steps <= 0:
-        steps = round(arguments.num_train_epochs * -(-len(workshop.data.train) // max(batch, 1)))
+    batch = rows_per_step(workshop.arguments(recipe, scratch))
     wanted = min(len(workshop.data.train), batch * (TIMED_STEPS + UNTIMED_STEPS))
     some = first_rows(workshop.data.train, wanted)
     trainer = workshop.trainer(recipe, scratch, some, max_steps=TIMED_STEPS + UNTIMED_STEPS, report_to="none")
@@ -82,7 +78,7 @@ def _time_steps(workshop: Workshop, recipe: Recipe) -> tuple[float, int]:
     if not existed and workshop.folder.parent.is_dir() and not any(workshop.folder.parent.iterdir()):
         workshop.folder.parent.rmdir()
     timed = timer.ended[UNTIMED_STEPS - 1 :]
-    return (timed[-1] - timed[0]) / max(len(timed) - 1, 1), max(steps, 1)
+    return (timed[-1] - timed[0]) / max(len(timed) - 1, 1), workshop.steps(recipe)
 
 
 def _time_forward(workshop: Workshop, recipe: Recipe) -> float:

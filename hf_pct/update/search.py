@@ -55,10 +55,7 @@ class Search:
 
     def _steps(self) -> int:
         """Steps of one plain training."""
-        arguments = self.workshop.arguments(self.plan.recipes[0], self.workshop.folder)
-        batch = arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps
-        per_epoch = -(-len(self.workshop.data.train) // max(batch, 1))
-        return arguments.max_steps if arguments.max_steps > 0 else round(arguments.num_train_epochs * per_epoch)
+        return self.workshop.steps(replace(self.plan.first, length=1.0))
 
     def seen(self) -> list[Candidate]:
         """The candidates so far, on the rows that the search may see."""

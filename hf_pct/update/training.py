@@ -182,6 +182,14 @@ class Workshop:
             remove_unused_columns=False, run_name=recipe.name, **{**recipe.settings, **options, **more},
         )  # fmt: skip
 
+    def steps(self, recipe: Recipe) -> int:
+        """How many steps the training of a recipe takes."""
+        arguments = self.arguments(recipe, self.folder)
+        if arguments.max_steps > 0:
+            return arguments.max_steps
+        per_epoch = -(-len(self.data.train) // rows_per_step(arguments))
+        return max(1, round(arguments.num_train_epochs * per_epoch))
+
     def trainer(self, recipe: Recipe, scratch: Path, rows: Rows | None = None, **more: object) -> PCTrainer:
         """The trainer of a recipe, on all training rows or on these."""
         loaded, train = self.loaded(recipe), rows or self.data.train
@@ -207,6 +215,11 @@ class Workshop:
         else:
             options["references"] = {"independent": folders[0]} if folders else None
         return _trainer_class(recipe)(self.start(recipe), arguments, **options)
+
+
+def rows_per_step(arguments: PCTArguments) -> int:
+    """Rows of one step, over all processes and accumulated batches."""
+    return max(1, arguments.train_batch_size * arguments.world_size * arguments.gradient_accumulation_steps)
 
 
 def _method(recipe: Recipe) -> type[TrainingMethod]:

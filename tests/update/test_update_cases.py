@@ -143,3 +143,10 @@ def test_a_folder_may_be_called_as_the_kit_calls_its_sides(setting, tmp_path, mo
     result = run(setting, tmp_path, old_model="old", methods=["fd-lm"], training=TRAINING | {"max_steps": 1})
     assert result.report is not None
     assert result.report.old.model == "./old"
+
+
+def test_a_plan_of_strengths_alone_is_run(setting, tmp_path):
+    result = run(setting, tmp_path, budget=2, methods=["mixout"])
+    assert not result.plan.recipes
+    assert len(result.plan.sweeps) == 1
+    assert result.candidates

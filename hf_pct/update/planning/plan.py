@@ -54,6 +54,11 @@ class Plan:
         return sum(recipe.length for recipe in self.recipes) + sum(sweep.cost for sweep in self.sweeps)
 
     @property
+    def first(self) -> Recipe:
+        """The first training; a plan may have sweeps alone."""
+        return next(iter(self.recipes or self.sweeps[0].recipes))
+
+    @property
     def trainings(self) -> int:
         return len(self.recipes) + sum(rung.count for sweep in self.sweeps for rung in sweep.rungs)
 
