@@ -4,8 +4,9 @@
     python -m benchmarks.updates --only massive --seeds 1
     python -m benchmarks.updates --report_only            # the table from the answers that are there
 
-Weights lie in build/updates, answers on the test rows in benchmarks/results/updates.parquet: one line per candidate
-and alpha. What `update` chose at each budget, on development rows alone, is in benchmarks/results/updates.json.
+Weights lie in build/updates, answers on development and test rows in benchmarks/results/updates.parquet: one line per
+candidate and alpha. What each budget could choose from is in benchmarks/results/updates.json. The report chooses among
+these again, on the development rows alone, as `update` does: a change of the rule needs no training to be judged.
 """
 
 from __future__ import annotations
@@ -23,18 +24,24 @@ from benchmarks.tables.report import mean_interval
 from benchmarks.tables.store import Answers, read_answers, write_answers
 from benchmarks.updates.cases import CASES, UpdateCase, class_names, load_parts, save_fresh
 from hf_pct.core.files import held, write_text
+from hf_pct.flips.choice.choose import Candidate, choose
+from hf_pct.flips.choice.contract import Contract
+from hf_pct.flips.choice.curve import AlphaCurve
+from hf_pct.flips.choice.prior import APART, LINEAR
 from hf_pct.update.training import RECORD
 
 RESULTS = ROOT / "benchmarks" / "results"
 ANSWERS, CHOICES, TABLE = RESULTS / "updates.parquet", RESULTS / "updates.json", RESULTS / "updates.md"
 WORK = ROOT / "build" / "updates"
 BUDGETS, MARGIN = (1, 2, 5), 0.005
-PAPER = "fd-lm paper"
+PAPER, PLAIN = "fd-lm paper", ("plain", "anew")
+DEV = "development: "
+"""Before the names of answers to development rows; those without it are to test rows."""
 
 
 def run_case(name: str, case: UpdateCase, seed: int) -> None:
     """Train the old model, then `update` at the largest budget; smaller budgets use the same candidates."""
-    from hf_pct.update import Contract, update
+    from hf_pct.update import update
 
     key = f"{name}-{seed}"
     work = WORK / key
@@ -48,7 +55,7 @@ def run_case(name: str, case: UpdateCase, seed: int) -> None:
         names = class_names(parts["new"])
         base = save_fresh(case.new_model or case.model, names, work / "base-new", seed)
         options: dict[str, Any] = {**case.recipe, "num_train_epochs": case.new_epochs}
-        budgets, costs = {}, {}
+        offered, costs = {}, {}
         for budget in reversed(BUDGETS):
             started = time.monotonic()
             result = update(
@@ -56,13 +63,17 @@ def run_case(name: str, case: UpdateCase, seed: int) -> None:
                 training=options, candidates_dir=work / "candidates", allow_missing_classes=True, seed=100 * seed,
                 progress=False, announce=print, columns={"label_column": "label"},
             )  # fmt: skip
-            budgets[str(budget)] = result.shipped.to_dict()
+            offered[str(budget)] = [candidate.name for candidate in result.candidates]
+            keep_development_answers(key, result)
+            chosen = choose_again(key, offered[str(budget)])
+            if chosen != (result.shipped.candidate, result.shipped.alpha):
+                raise AssertionError(f"{key}, budget {budget}: {result.shipped} is not chosen again, but {chosen}.")
             if budget == max(BUDGETS):
                 costs = {"update": time.monotonic() - started, "trainings": training_seconds(result)}
                 largest = result
         keep_test_answers(key, largest, old, parts["test"])
         costs = {name: round(seconds, 1) for name, seconds in costs.items()}
-        entry = {"budgets": budgets, "costs": costs, "seconds": round(time.process_time() - began)}
+        entry = {"offered": offered, "costs": costs, "seconds": round(time.process_time() - began)}
         with held(WORK / ".results.lock"):
             write_text(
                 CHOICES, json.dumps({**read_choices(), key: entry}, indent=1, sort_keys=True) + "\n", overwrite=True
@@ -88,9 +99,46 @@ def train_old(case: UpdateCase, parts: dict[str, Any], work: Path, seed: int) ->
     columns = {"label_column": "label"}
     whole, _ = read_data(base, {"train": parts["old"], "dev": parts["old"], "test": None}, columns, True)
     data = UpdateData(whole.train, whole.dev, None, tuple(names), ())
-    options = {**case.recipe, "num_train_epochs": case.old_epochs}
+    options = {**(case.old_recipe or case.recipe), "num_train_epochs": case.old_epochs}
     shop = Workshop(str(work / "base"), base, base, data, work / "old", options)
     return str(shop.train(Recipe("old", "none", "the model in service", "old", {}, "anew", seed, plain=True)))
+
+
+def keep_development_answers(key: str, result: Any) -> None:
+    """Correctness of every candidate at every alpha that was measured on the development rows."""
+    lines = {}
+    for candidate in result.candidates:
+        lines |= curve_lines(key, f"{DEV}{candidate.name}", candidate.curve, f"{DEV}old")
+    keep(lines)
+
+
+def curve_lines(key: str, name: str, curve: AlphaCurve, old: str) -> dict[tuple[str, str], Answers]:
+    """One line per alpha, 1 where right and 0 where wrong, and one of the old model."""
+    rows = {old: (1.0, curve.old_correct)}
+    rows |= {f"{name}@{alpha:g}": (alpha, right) for alpha, right in zip(curve.alphas, curve.correct, strict=True)}
+    count = curve.total
+    return {
+        (key, part): Answers(np.arange(count), np.ones(count, int), right.astype(int), np.arange(2), 0.0, float(alpha))
+        for part, (alpha, right) in rows.items()
+    }
+
+
+def keep(lines: dict[tuple[str, str], Answers]) -> None:
+    with held(WORK / ".results.lock"):
+        write_answers(ANSWERS, {**read_answers(ANSWERS), **lines})
+
+
+def choose_again(key: str, names: list[str]) -> tuple[str, float]:
+    """What the rule chooses among these candidates on the kept development rows: a name and an alpha."""
+    right = {part: cell.answers == 1 for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+    candidates = []
+    for name in names:
+        start = f"{DEV}{name}@"
+        along = {float(part.removeprefix(start)): rows for part, rows in right.items() if part.startswith(start)}
+        prior = LINEAR if len(along) > 1 else APART
+        candidates.append(Candidate(name, AlphaCurve.of(right[f"{DEV}old"], along), name in PLAIN, prior))
+    choice = choose(candidates, Contract(margin=MARGIN))
+    return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
 
 
 def keep_test_answers(key: str, result: Any, old: str, test: Any) -> None:
@@ -101,20 +149,14 @@ def keep_test_answers(key: str, result: Any, old: str, test: Any) -> None:
 
     loaded = load_model(old)
     rows = read_data(loaded, {"train": test, "dev": test, "test": None}, {"label_column": "label"}, True)[0].train
-    lines = {}
+    lines: dict[tuple[str, str], Answers] = {}
     shop, candidates = result.workshop, {candidate.name: candidate.recipes for candidate in result.candidates}
     paper = paper_strength(result)  # beside the budget: what people try first
     shop.train(paper)
     candidates.setdefault(paper.family, (paper,))
     for name, recipes in candidates.items():
-        curve = measure(shop, recipes, rows).curve
-        for alpha, right in [(1.0, curve.old_correct), *zip(curve.alphas, curve.correct, strict=True)]:
-            part = "old" if right is curve.old_correct else f"{name}@{alpha:g}"
-            lines[key, part] = Answers(
-                np.arange(curve.total), np.ones(curve.total, int), right.astype(int), np.arange(2), 0.0, float(alpha)
-            )
-    with held(WORK / ".results.lock"):
-        write_answers(ANSWERS, {**read_answers(ANSWERS), **lines})
+        lines |= curve_lines(key, name, measure(shop, recipes, rows).curve, "old")
+    keep(lines)
 
 
 def paper_strength(result: Any) -> Any:
@@ -132,7 +174,8 @@ def read_choices() -> dict[str, Any]:
 
 def rows_of(key: str, choice: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """Row name -> (accuracy, NFR) on the test rows of one seed."""
-    answers = {part: cell.answers == 1 for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+    cells = {part: cell for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+    answers = {part: cell.answers == 1 for part, cell in cells.items() if not part.startswith(DEV)}
     old = answers.pop("old")
 
     def score(part: str) -> tuple[float, float]:
@@ -142,8 +185,9 @@ def rows_of(key: str, choice: dict[str, Any]) -> dict[str, tuple[float, float]]:
     for label, part in (("plain", "plain@0"), ("plain anew", "anew@0"), ("fd-lm, paper's weights", f"{PAPER}@0")):
         if part in answers:
             rows[label] = score(part)
-    for budget, point in choice["budgets"].items():
-        rows[f"update, budget {budget}"] = score(f"{point['candidate']}@{point['alpha']:g}")
+    for budget, names in choice["offered"].items():
+        name, alpha = choose_again(key, names)
+        rows[f"update, budget {budget}"] = score(f"{name}@{alpha:g}")
     limit = best_plain(rows) - 100 * MARGIN
     allowed = [part for part in answers if not part.endswith("@1") and score(part)[0] >= limit]
     rows["oracle"] = min((score(part) for part in allowed), key=lambda pair: pair[1])

@@ -19,8 +19,9 @@ TEXT = {
 }  # fmt: skip
 CIFAR = {
     "learning_rate": 0.1, "per_device_train_batch_size": 128, "warmup_steps": 0.2, "weight_decay": 5e-4,
-    "optim": "sgd", "optim_args": "momentum=0.9,nesterov=true", "lr_scheduler_type": "cosine", "max_grad_norm": 1.0,
+    "optim": "sgd", "optim_args": "momentum=0.9,nesterov=true", "lr_scheduler_type": "cosine", "max_grad_norm": 0.0,
 }  # fmt: skip
+CIFAR_ON = {**CIFAR, "learning_rate": 0.02}  # a model that goes on needs a smaller rate than a fresh one
 PHOTOS = {
     "learning_rate": 1e-3, "per_device_train_batch_size": 16, "warmup_steps": 0.1, "weight_decay": 0.01,
     "optim": "adamw_torch_fused", "lr_scheduler_type": "cosine", "max_grad_norm": 1.0,
@@ -39,16 +40,17 @@ class UpdateCase:
     old_epochs: float = 8
     new_epochs: float = 4
     recipe: Mapping[str, Any] = field(default_factory=lambda: TEXT)
+    old_recipe: Mapping[str, Any] | None = None
     test_rows: int = 2000
     added: tuple[str, ...] = ()
 
 
 CASES: dict[str, UpdateCase] = {
-    "massive": UpdateCase("massive", 1000, 1500),
+    "massive": UpdateCase("massive", 1000, 1500, "minilm-l6"),
     "clinc150": UpdateCase("clinc150", 1500, 3000, new_epochs=3),
     "massive-classes": UpdateCase("massive_en", 1000, 1500, added=HELD_BACK),
     "far": UpdateCase("clinc150", 750, 2000),
-    "cifar10": UpdateCase("cifar10", 5000, 10000, "resnet10", None, 4, 4, CIFAR),
+    "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, old_recipe=CIFAR),
     "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR),
     "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 2, 2, PHOTOS, 1000),
 }

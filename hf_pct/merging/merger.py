@@ -165,12 +165,16 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     # ---- one alpha
 
     def set_alpha(self, alpha: float, recalibrated: bool | None = None) -> None:
-        """Put the live model at `alpha`; BatchNorm statistics are re-estimated strictly between the ends."""
+        """Put the live model at `alpha`; BatchNorm statistics are re-estimated wherever weights were averaged."""
         self.sides.write(self.model, alpha, self.rule)
         self.alpha = alpha
-        if (self.recalibrates if recalibrated is None else recalibrated) and 0 < alpha < 1:
+        if (self.recalibrates if recalibrated is None else recalibrated) and self.averages(alpha):
             rows = self._some_rows(self.train_dataset, self.args.recalibration_samples)
             recalibrate(self.model, map(self._prepare_inputs, self.get_test_dataloader(rows)))
+
+    def averages(self, alpha: float) -> bool:
+        """Whether the weights at `alpha` are a mean of several models' weights: a soup's are at alpha 0 too."""
+        return 0 < alpha < 1 or (alpha == 0 and len(self.new_states) > 1)
 
     @property
     def recalibrates(self) -> bool:
@@ -219,7 +223,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
             answers, labels = self._logits(dataset)
             if self.recalibrates:
                 plain[alpha] = answers.argmax(-1) == labels
-                if 0 < alpha < 1:
+                if self.averages(alpha):
                     answers, labels = self.logits_at(alpha, dataset)
             logits[alpha] = answers if alpha in (0.0, 1.0) else answers.argmax(-1)
         old, new = self._without_added(logits[1.0]), logits[0.0]
@@ -334,7 +338,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
             return "its new model was trained in memory and is not kept"
         if self.args.align:
             return f"its new model was aligned with the old one ({self.args.align}) before the merge"
-        if self.alpha is not None and 0 < self.alpha < 1 and self.recalibrates:
+        if self.alpha is not None and self.averages(self.alpha) and self.recalibrates:
             return "its BatchNorm statistics were estimated from data after the merge"
         return "it was merged in memory; hf-pct merge, and merge_checkpoints, write merges that can be replayed"
 

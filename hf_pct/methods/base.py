@@ -63,6 +63,9 @@ class Method(ABC):
     needs: ClassVar[Needs] = Needs()
     strengths: ClassVar[tuple[Mapping[str, float], ...]] = ()
     """Settings worth trying in a search, from light to strong: `({"right_rows": 1.0}, {"right_rows": 5.0})`."""
+    replaces: ClassVar[Mapping[str, float]] = {}
+    """Training arguments that it takes the place of, with the value that they then must have: `{"weight_decay": 0.0}`.
+    A search that tries the method sets them; a person who names it is asked to."""
 
     def __post_init__(self) -> None:
         problems = self.problems()

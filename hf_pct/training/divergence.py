@@ -33,7 +33,7 @@ class DivergenceError(RuntimeError, ValueError):
     """
 
     def __init__(self, term: str, detail: str, step: int = 0, advice: str = "", checkpoint: str | None = None) -> None:
-        self.term, self.detail = term, detail
+        self.term, self.detail, self.step = term, detail, step
         kept = (
             f"The last good checkpoint is {checkpoint}."
             if checkpoint

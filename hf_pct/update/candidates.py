@@ -31,6 +31,8 @@ from .training import Workshop
 ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 """Where a candidate is measured. Few updates can afford more than 0.6, and every further alpha is a forward of all
 development rows, for every candidate."""
+SPARE_LOSS = 0.01
+"""By how much a candidate may be better than the yardstick before it is merged; see `_lost_for_sure`."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,18 @@ def family_name(recipes: Sequence[Recipe]) -> str:
     return recipes[0].family if len(recipes) == 1 else f"soup of {len(recipes)} {recipes[0].family}"
 
 
-def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows) -> Measured:
-    """Answers of a candidate at every alpha on these rows, from its folder when they are there."""
+def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None = None) -> Measured:
+    """Answers of a candidate along alpha on these rows, from its folder when they are there.
+
+    With `allowed_loss`, larger alphas are left out once the rows prove that one loses far more than it.
+    """
     folders = tuple(workshop.place(recipe) for recipe in recipes)
     mergeable = recipes[0].start == "old"
     members = "" if len(folders) == 1 else "-" + Digest().add([folder.name for folder in folders]).hex()[:8]
-    path = folders[0] / f"answers-{rows.fingerprint[:12]}-{len(recipes)}{members}.parquet"
+    part = "" if allowed_loss is None else f"-{allowed_loss:g}"
+    path = folders[0] / f"answers-{rows.fingerprint[:12]}-{len(recipes)}{members}{part}.parquet"
     if not agreed(path.is_file()):
-        curve = _sweep(workshop, recipes, rows) if mergeable else _unmerged(workshop, folders[0], rows)
+        curve = _sweep(workshop, recipes, rows, allowed_loss) if mergeable else _unmerged(workshop, folders[0], rows)
         if is_main():
             _save(path, curve)
         wait()
@@ -102,12 +108,28 @@ def make_merger(
     )  # fmt: skip
 
 
-def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows) -> AlphaCurve:
+def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None) -> AlphaCurve:
+    """Alpha 1 is the old model, whose answers are there; all other alphas are forwards, smallest first."""
     prepared = workshop.prepared(workshop.loaded(recipes[0]), rows)
     order = np.argsort([_length(row) for row in prepared], kind="stable")  # rows of like length need little padding
+    right: dict[float, np.ndarray] = {1.0: right_rows(workshop.old_answers(rows), rows)}
     with tempfile.TemporaryDirectory() as scratch:
-        curve = make_merger(workshop, recipes, [prepared[i] for i in order], scratch).sweep().curve
-    return curve.rows(np.argsort(order))
+        merger = make_merger(workshop, recipes, [prepared[i] for i in order], scratch)
+        for alpha in ALPHAS[:-1]:
+            logits, labels = merger.logits_at(alpha)
+            right[alpha] = (logits.argmax(-1) == labels)[np.argsort(order)]
+            if allowed_loss is not None and _lost_for_sure(right[alpha], right[0.0], allowed_loss):
+                break
+    return AlphaCurve.of(right[1.0], right)
+
+
+def _lost_for_sure(merged: np.ndarray, unmerged: np.ndarray, allowed_loss: float) -> bool:
+    """Whether a merged model is three standard errors and `SPARE_LOSS` beyond the loss that is allowed.
+
+    The unmerged model may be better than the yardstick, so it is given something to lose.
+    """
+    lost = unmerged.astype(float) - merged
+    return bool(lost.mean() - 3 * lost.std() / np.sqrt(len(lost)) > allowed_loss + SPARE_LOSS)
 
 
 def _length(row: Mapping[str, object]) -> int:

@@ -17,6 +17,10 @@ def is_main() -> bool:
     return _state().is_main_process
 
 
+def process_count() -> int:
+    return _state().num_processes
+
+
 def wait() -> None:
     """Wait until every process is here."""
     _state().wait_for_everyone()
@@ -24,6 +28,6 @@ def wait() -> None:
 
 def agreed(value: bool) -> bool:
     """The first process's value, in all of them: what they find on disk may differ by a moment."""
-    if _state().num_processes == 1:
+    if process_count() == 1:
         return value
     return bool(broadcast_object_list([value])[0])

@@ -5,6 +5,7 @@ Only the rows that the search may see decide what is dropped or ranked, so that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,11 +14,12 @@ import numpy as np
 from ..flips.choice.certify import split_rows
 from ..flips.choice.choose import Candidate, choose
 from ..flips.choice.contract import Contract
+from ..training.divergence import DivergenceError
 from .candidates import Measured, is_dominated, measure
 from .planning.plan import Plan
 from .planning.recipes import CANDIDATE, Recipe
 from .planning.schedule import StrengthSweep, short
-from .processes import is_main
+from .processes import is_main, process_count
 from .progress import Progress
 from .training import Workshop
 
@@ -42,6 +44,7 @@ class Search:
         self.left = self.plan.trainings
         self.progress = Progress(self.plan.length, self._steps(), self.show_progress and is_main())
         self._families: dict[str, list[Recipe]] = {}
+        self._to_come = Counter(recipe.family for recipe in self.plan.recipes)
         self._lighter: dict[str, str] = {}
         try:
             for recipe in self.plan.recipes:
@@ -51,6 +54,9 @@ class Search:
                     self._try(recipe)
         finally:
             self.progress.close()
+        if not self.measured:
+            reasons = "; ".join(f"{name} {reason}" for name, reason in self.dropped.items())
+            raise ValueError(f"No candidate is left to choose from: {reasons}. Lower the learning rate.")
         return list(self.measured.values())
 
     def _steps(self) -> int:
@@ -73,21 +79,40 @@ class Search:
         reason = self._behind(recipe)
         if reason:
             self.dropped[recipe.name] = reason
+            self._to_come[recipe.family] -= 1
             self.left -= 1
             self.progress.skip(recipe.length)
             self._say(f"{recipe.name}: not trained, {reason}")
+        else:
+            trained = self._train(recipe)
+            self._to_come[recipe.family] -= 1
+            if trained and recipe.role == CANDIDATE:
+                self._families.setdefault(recipe.family, []).append(recipe)
+        self._measure_family(recipe.family)
+
+    def _measure_family(self, family: str) -> None:
+        """Measure a family's first training, and its soup when the last one is there: not every soup between."""
+        members = self._families.get(family, [])
+        if not members or (len(members) > 1 and self._to_come[family] > 0):
             return
-        self._train(recipe)
-        if recipe.role != CANDIDATE:
-            return
-        members = self._families.setdefault(recipe.family, [])
-        members.append(recipe)
-        dev = self.workshop.data.dev
-        self.measured[recipe.family] = measure(self.workshop, members, dev)
-        self._lighter[recipe.sweep] = self.measured[recipe.family].name
-        if len(members) == 2:  # the first of them stays a candidate beside the soup
-            self.measured[f"{recipe.family}, one"] = measure(self.workshop, members[:1], dev)
-        self._say_measured(self.measured[recipe.family])
+        one = self.measured.get(family)
+        candidate = self._measure(members)
+        if one is None or candidate.name != one.name:
+            if one is not None:  # the first of them stays a candidate beside the soup
+                self.measured[f"{family}, one"] = one
+            self.measured[family] = candidate
+            self._lighter[members[0].sweep] = candidate.name
+            self._say_measured(candidate)
+
+    def _measure(self, recipes: Sequence[Recipe]) -> Measured:
+        """A candidate on the development rows, as far along alpha as the contract can allow.
+
+        Rows that must prove something may not say which alphas there are: with `certify` all are measured.
+        """
+        contract = self.plan.contract
+        against_yardstick = contract.max_nfr is None and contract.target_accuracy is None
+        loss = contract.allowed_loss if against_yardstick and not contract.certify else None
+        return measure(self.workshop, recipes, self.workshop.data.dev, loss)
 
     def _behind(self, recipe: Recipe) -> str:
         """Why a training is not worth its cost: what it would be added to, or its lighter strength, is dominated."""
@@ -102,11 +127,22 @@ class Search:
             return f"{last}, a lighter strength, is behind others at every alpha on the search rows"
         return ""
 
-    def _train(self, recipe: Recipe) -> None:
+    def _train(self, recipe: Recipe) -> bool:
+        """Train, unless it diverges: a treatment that does is dropped, a plain training says that the recipe is wrong.
+
+        With several processes only one of them may see it, so that none can go on alone.
+        """
         self.left -= 1
         self.progress.now(recipe.name, self.left)
-        self.workshop.train(recipe, self.progress.begin(recipe.length))
+        try:
+            self.workshop.train(recipe, self.progress.begin(recipe.length))
+        except DivergenceError as error:
+            if recipe.plain or process_count() > 1:
+                raise
+            self.dropped[recipe.name] = f"diverged at step {error.step}: the {error.term!r} term {error.detail}"
+            self._say(f"{recipe.name}: dropped, it {self.dropped[recipe.name]}")
         self.progress.end()
+        return recipe.name not in self.dropped
 
     # ---- strengths
 
@@ -114,10 +150,10 @@ class Search:
         """Successive halving: the strengths that are worth a whole training, lightest first."""
         strengths = list(sweep.recipes)
         for rung, following in zip(sweep.rungs, sweep.rungs[1:], strict=False):
-            measured = []
-            for recipe in strengths:
-                self._train(short(recipe, rung.length))
-                measured.append(measure(self.workshop, [short(recipe, rung.length)], self.workshop.data.dev))
+            strengths = [recipe for recipe in strengths if self._train(short(recipe, rung.length))]
+            measured = [self._measure([short(recipe, rung.length)]) for recipe in strengths]
+            if not measured:
+                return []
             order = rank(measured, self.plan.contract, self.search_rows)
             self.ranked[f"{sweep.method}, {rung.length:.0%} of the length"] = [measured[i].name for i in order]
             strengths = [strengths[i] for i in sorted(order[: following.count])]

@@ -21,8 +21,8 @@ from ..core.decode import JsonObject
 from ..core.files import held, whole_folder, write_text
 from ..flips.tables.predictions import Predictions
 from ..hub.records import training_record, write_record
-from ..methods.base import TrainingMethod
-from ..methods.registry import find_method
+from ..methods.base import TrainingMethod, WeightMethod
+from ..methods.registry import find_method, methods_of
 from ..models.data import Rows
 from ..models.fingerprints import Digest
 from ..models.load import LoadedModel, load_model
@@ -40,6 +40,7 @@ RECORD = "pct_candidate.json"
 OLD_LOGITS = "old_logits"
 QUIET: JsonObject = {"save_strategy": "no", "logging_strategy": "no", "eval_strategy": "no", "report_to": "none"}
 _WATCHING = ("report_to", "logging_strategy", "logging_steps", "logging_first_step")
+ADDED_ROWS_SEED = 0
 """Options that say what is shown of a training, and change nothing in its weights."""
 
 
@@ -105,6 +106,8 @@ class Workshop:
         options = {name: value for name, value in self.options.items() if name not in _WATCHING}
         values = {"recipe": recipe.to_dict(), "data": self.data.fingerprint, "options": options}
         values["old"] = self.tables.fingerprint if self.tables else self._identity(self.old)
+        if recipe.start == "old" and set(self.data.names) - set(self.old_names):
+            values["added_rows"] = ADDED_ROWS_SEED
         if self.loaded(recipe) is not self.old:
             values["base"] = self._identity(self.loaded(recipe))
         digest.add(json.dumps(values, sort_keys=True, default=str))
@@ -168,7 +171,11 @@ class Workshop:
             return load_model(str(self.place(recipe.uses[0]))).model.train()
         if recipe.start == "anew" and self.base is None:
             raise ValueError("This recipe starts from a base model, and none was given.")
-        return with_classes(self.loaded(recipe), self.data.names, recipe.seed).train()
+        return with_classes(self.loaded(recipe), self.data.names, self._head_seed(recipe)).train()
+
+    def _head_seed(self, recipe: Recipe) -> int:
+        """Rows of added classes begin alike in all trainings from the old model: their soup is a mean of weights."""
+        return ADDED_ROWS_SEED if recipe.start == "old" else recipe.seed
 
     def arguments(self, recipe: Recipe, scratch: Path, **more: Any) -> PCTArguments:
         """The settings of a recipe's training."""
@@ -179,7 +186,8 @@ class Workshop:
                 options[name] = longer if name == "num_train_epochs" else round(longer)
         return _trainer_class(recipe).arguments_class(
             output_dir=str(scratch), method=recipe.method, seed=recipe.seed, disable_tqdm=True,
-            remove_unused_columns=False, run_name=recipe.name, **{**recipe.settings, **options, **more},
+            remove_unused_columns=False, run_name=recipe.name,
+            **{**recipe.settings, **options, **_replaced(recipe), **more},
         )  # fmt: skip
 
     def steps(self, recipe: Recipe) -> int:
@@ -224,6 +232,12 @@ def rows_per_step(arguments: PCTArguments) -> int:
 
 def _method(recipe: Recipe) -> type[TrainingMethod]:
     return find_method(recipe.method, TrainingMethod)
+
+
+def _replaced(recipe: Recipe) -> Mapping[str, float]:
+    """Training arguments that a swept method takes the place of, whatever the user set for the others."""
+    swept = {**methods_of(TrainingMethod), **methods_of(WeightMethod)}.get(recipe.sweep)
+    return swept.replaces if swept else {}
 
 
 def _trainer_class(recipe: Recipe) -> type[PCTrainer]:

@@ -95,14 +95,16 @@ def _write(merger: BCWIMerger, selection: Selection, args: argparse.Namespace, o
     """From the files, tensor by tensor, so that `--config` can make it again; from memory where that is impossible."""
     if not _is_main():
         return 0 if selection.kept else 1
-    merged = 0 < selection.alpha < 1
+    averaged = merger.averages(selection.alpha)
     table = merger.last_sweep.table() if merger.last_sweep else None
     if is_adapter_folder(new[0]):
         merge_lora(
             old, new[0], args.output_dir, alpha=selection.alpha, rank=args.rank, curve=table,
             selection=selection.as_dict(),
         )  # fmt: skip
-    elif merger.args.align or (merged and merger.recalibrates) or (args.method == "soup" and merger.args.greedy_soup):
+    elif (
+        merger.args.align or (averaged and merger.recalibrates) or (args.method == "soup" and merger.args.greedy_soup)
+    ):
         merger.set_alpha(selection.alpha)
         with whole_folder(args.output_dir) as partial:
             merger.save_merged(partial)

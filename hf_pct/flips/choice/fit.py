@@ -60,8 +60,9 @@ def fit_curve(
     negative, positive = cells[:, old_right & ~new_right].sum(1), cells[:, ~old_right & new_right].sum(1)
     base_gain = cells[:, new_right].sum(1) - cells[:, yard_right].sum(1)
     negative_undone, positive_undone = _undoing(curve, prior, rng)
-    middle = _middle(curve, prior, rng) * (4 * curve.alphas * (1 - curve.alphas))[:, None]
-    nfr = negative * (1 - negative_undone)
+    arch = _arch(curve.alphas)[:, None]
+    middle = _middle(curve, prior, rng) * arch
+    nfr = negative * (1 - negative_undone) + _middle_flips(curve, prior, rng) * arch
     gain = base_gain + negative * negative_undone - positive * positive_undone + middle
     accuracy = cells[:, yard_right].sum(1) + gain
     return CurveFit(curve.alphas, nfr, -gain, accuracy, weights)
@@ -84,7 +85,7 @@ def _flip_rates(
     log_weight = _gain_ratio(np.log(positive / negative), prior)
     if (yard != new).any():
         base_gain = cells[:, new_right].sum(1) - cells[:, yard_right].sum(1)
-        log_weight += _student(base_gain, prior.base_gain, prior.degrees)
+        log_weight += _student(base_gain, prior.base_gain, prior.base_degrees)
     weights = np.exp(log_weight - log_weight.max())
     return cells, weights / weights.sum()
 
@@ -114,7 +115,7 @@ def _undoing(curve: AlphaCurve, prior: Prior, rng: np.random.Generator) -> tuple
     for sign, place in ((1, prior.negative_steepness), (-1, prior.positive_steepness)):
         steepness = np.exp(place[0] + place[1] * _WIDE)
         offset = centre[:, None] + sign * gap / 2
-        ends = np.append(curve.alphas[(curve.alphas > 0) & (curve.alphas < 1)], 1.0)
+        ends = np.append(curve.alphas[_inner(curve)], 1.0)
         shares = _share(ends, offset[..., None], steepness)
         steps = np.maximum(np.diff(shares, axis=0, prepend=0.0), 1e-12)
         log_side = np.einsum("i,icgs->cgs", undone_at(curve, sign > 0), np.log(steps)) + level
@@ -149,7 +150,7 @@ def undone_at(curve: AlphaCurve, negative: bool) -> np.ndarray:
 
     A row that goes back and forth counts by how many of the alphas take its flip back.
     """
-    inner = curve.correct[(curve.alphas > 0) & (curve.alphas < 1)]
+    inner = curve.correct[_inner(curve)]
     if negative:
         flips, back = curve.old_correct & ~curve.new_correct, inner
     else:
@@ -157,16 +158,47 @@ def undone_at(curve: AlphaCurve, negative: bool) -> np.ndarray:
     return np.bincount(len(inner) - back[:, flips].sum(0), minlength=len(inner) + 1)
 
 
+def _arch(alphas: np.ndarray) -> np.ndarray:
+    """What only the middle of a curve has: nothing at both ends, one at alpha 0.5."""
+    return 4 * alphas * (1 - alphas)
+
+
+def _heights(curve: AlphaCurve, changed: np.ndarray) -> np.ndarray:
+    """Each row's least-squares height of the arch, from how it changed at the inner alphas (alphas by rows)."""
+    shape = _arch(curve.alphas[_inner(curve)])
+    return shape @ changed / (shape @ shape)
+
+
+def _inner(curve: AlphaCurve) -> np.ndarray:
+    return (curve.alphas > 0) & (curve.alphas < 1)
+
+
 def _middle(curve: AlphaCurve, prior: Prior, rng: np.random.Generator) -> np.ndarray:
     """Draws of what the middle gains on rows that do not flip between the ends: right there alone, or wrong there."""
     mean, sd = prior.middle
-    inner = (curve.alphas > 0) & (curve.alphas < 1)
+    inner = _inner(curve)
     if not inner.any():
         return rng.normal(mean, sd, DRAWS)
     same = curve.old_correct == curve.new_correct
-    surplus = curve.correct[inner][:, same].astype(float) - curve.new_correct[same]
-    shape = (4 * curve.alphas * (1 - curve.alphas))[inner]
-    per_row = shape @ surplus / (shape @ shape)  # each row's least-squares height of the arch
+    per_row = _heights(curve, curve.correct[inner][:, same].astype(float) - curve.new_correct[same])
     measured, variance = per_row.sum() / curve.total, (per_row @ per_row + 0.5) / curve.total**2
     precision = 1 / sd**2 + 1 / variance
     return rng.normal((mean / sd**2 + measured / variance) / precision, precision**-0.5, DRAWS)
+
+
+def _middle_flips(curve: AlphaCurve, prior: Prior, rng: np.random.Generator) -> np.ndarray:
+    """Draws of the rate of negative flips that only the middle has: rows that both ends get right.
+
+    Nearly all merges have next to none. Rows that plainly show some are believed: the second part of the mixture.
+    """
+    inner = _inner(curve)
+    flips, rows = 0.0, 0
+    if inner.any():
+        both = curve.old_correct & curve.new_correct
+        flips, rows = float(_heights(curve, ~curve.correct[inner][:, both]).sum()), curve.total
+    rates = 0.5 / np.array(prior.middle_flips)
+    log_share = (
+        np.log([1 - prior.surprise, prior.surprise]) + 0.5 * np.log(rates) - (flips + 0.5) * np.log(rates + rows)
+    )
+    usual = rng.random(DRAWS) < special.softmax(log_share)[0]
+    return rng.gamma(flips + 0.5, size=DRAWS) / (np.where(usual, *rates) + rows)

@@ -32,8 +32,11 @@ class Prior:
             Gamma: an update is made to improve.
         surprise: the share of updates of which nothing of that kind is known: they may be anything.
         middle: accuracy that the middle of the curve gains on rows that do not flip between its ends.
+        middle_flips: negative flips that only the middle has, on rows that both ends get right: the usual rate, and
+            the rate of the updates that are a surprise, each the mean of a Gamma of shape one half.
         base_gain: accuracy of a candidate's unmerged model minus the yardstick's.
-        degrees: degrees of freedom; few are heavy tails.
+        degrees: degrees of freedom of the law's numbers.
+        base_degrees: degrees of freedom of `base_gain`; few are heavy tails: a treatment may fail by far.
     """
 
     centre: tuple[float, float] = (-0.38, 0.23)
@@ -43,8 +46,10 @@ class Prior:
     gain_ratio: tuple[float, float] = (2.0, 0.98)
     surprise: float = 0.1
     middle: tuple[float, float] = (0.001, 0.001)
+    middle_flips: tuple[float, float] = (0.0004, 0.01)
     base_gain: tuple[float, float] = (0.0, 0.006)
-    degrees: float = 3.0
+    degrees: float = 8.0
+    base_degrees: float = 3.0
 
 
 LINEAR = Prior()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ..base import WeightMethod
 from ..papers import SCHUMANN_2023
@@ -20,6 +21,7 @@ class PriorWeightDecay(WeightMethod):
         0.0, "Decay toward the old weights after each step: w -= lr * this * (w - w_old).", at_least=0
     )
 
+    replaces: ClassVar[Mapping[str, float]] = {"weight_decay": 0.0}
     strengths = tuple({"prior_weight_decay": 10.0**power} for power in range(0, 5))
 
     @classmethod

@@ -169,3 +169,37 @@ def test_a_cliff_between_two_basins_is_believed_however_smooth_the_prior():
     points = choose([Candidate("new", curve, plain=True)], Contract(margin=0.005)).points
     assert [point.alpha for point in points if point.allowed] == [0.0]
     assert all(point.risk == 1.0 for point in points if 0 < point.alpha < 1)
+
+
+def test_flips_that_only_the_middle_has_are_believed_when_rows_show_them():
+    """Rows that both ends get right and the middle gets wrong are no flips of the law; one stray row is noise."""
+    calm = law_curve(np.random.default_rng(5), 500, 0.02, 0.03)
+    both = np.flatnonzero(calm.old_correct & calm.new_correct)
+    inner = (calm.alphas > 0) & (calm.alphas < 1)
+
+    def with_middle_flips(count):
+        correct = calm.correct.copy()
+        correct[np.ix_(inner, both[:count])] = False
+        return Curve(calm.alphas, calm.old_correct, correct)
+
+    middle = calm.index(0.5)
+    expected = [fit_curve(with_middle_flips(count)) for count in (0, 1, 8)]
+    rates = [float(fit.mean(fit.nfr)[middle]) for fit in expected]
+    assert rates[1] - rates[0] < 0.0012, "one row of 500 is not believed whole"
+    assert rates[2] - rates[0] > 0.012, "eight rows, 1.6 %, are"
+    assert all(
+        fit.mean(fit.nfr)[[0, -1]] == pytest.approx(expected[0].mean(expected[0].nfr)[[0, -1]]) for fit in expected
+    )
+
+
+def test_a_treatment_that_failed_by_points_is_believed_whatever_it_saves():
+    rng = np.random.default_rng(3)
+    plain = law_curve(rng, 500, 0.03, 0.05)
+    poor = plain.correct.copy()
+    right = np.flatnonzero(plain.new_correct & ~plain.old_correct)
+    poor[0, right[:18]] = False  # 3.6 points of accuracy given up
+    failed = Candidate("treated", Curve(plain.alphas, plain.old_correct, poor).rows(np.arange(500)))
+    choice = choose([Candidate("plain", plain, plain=True), failed], Contract(margin=0.005))
+    unmerged = next(point for point in choice.points if point.candidate == "treated" and point.alpha == 0)
+    assert unmerged.risk > 0.9
+    assert not unmerged.allowed

@@ -1,0 +1,86 @@
+"""The search: what is measured, what is dropped, and what an update survives."""
+
+import numpy as np
+import pytest
+from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
+
+from hf_pct.methods.base import WeightMethod
+from hf_pct.methods.registry import find_method
+from hf_pct.update import Contract, update
+from hf_pct.update import candidates as candidates_module
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory, tokenizer):
+    return tiny_setting(tmp_path_factory.mktemp("search"), tokenizer, (160, 120, 50), seed=1)
+
+
+def run(setting, output, **options):
+    settings = {"training": TRAINING, "progress": False, "candidates_dir": output, **options}
+    return update(setting["old"], setting["train"], setting["dev"], **settings)
+
+
+def test_a_method_that_replaces_a_training_argument_is_tried_whatever_the_user_set(setting, tmp_path):
+    training = {**TRAINING, "weight_decay": 0.01}
+    result = run(setting, tmp_path, methods=["plain", "prior-weight-decay"], budget=9, training=training)
+    assert any(candidate.name.startswith("prior-weight-decay") for candidate in result.candidates)
+
+
+def test_a_treatment_that_diverges_is_dropped_with_its_reason_and_the_others_go_on(setting, tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr(find_method("ewc", WeightMethod), "strengths", ({"ewc_weight": 100.0},))
+    # steps that are far too large for so strong a pull, and fine without it
+    training = {**TRAINING, "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0.0, "max_steps": 30}
+    result = run(setting, tmp_path, methods=["plain", "ewc"], budget=2, training=training, announce=lines.append)
+    assert "diverged at step" in result.dropped["ewc ewc_weight 100"]
+    assert [candidate.name for candidate in result.candidates] == ["plain"]
+    assert any(line.startswith("ewc ewc_weight 100: dropped, it diverged") for line in lines)
+
+
+def test_a_plain_training_that_diverges_says_that_the_recipe_is_wrong(setting, tmp_path):
+    training = {**TRAINING, "divergence_limit": 1e-9, "max_steps": 12}
+    with pytest.raises(ValueError, match="Lower learning_rate"):
+        run(setting, tmp_path / "plain", methods=["plain"], training=training)
+    with pytest.raises(ValueError, match="No candidate is left to choose from: fd-lm light diverged"):
+        run(setting, tmp_path / "light", methods=["fd-lm"], training=training)
+
+
+def test_soups_are_measured_once_when_their_last_member_is_there(setting, tmp_path, monkeypatch):
+    sizes = []
+    sweep = candidates_module._sweep
+    monkeypatch.setattr(candidates_module, "_sweep", lambda shop, recipes, *rest: (
+        sizes.append((recipes[0].family, len(recipes))) or sweep(shop, recipes, *rest)))  # fmt: skip
+    result = run(setting, tmp_path, methods=["plain", "fd-lm", "soup"], budget=4)
+    assert sizes == [("fd-lm light", 1), ("plain", 1), ("fd-lm light", 3)]
+    assert "soup of 3 fd-lm light" in {candidate.name for candidate in result.candidates}
+
+
+def test_alphas_that_surely_lose_too_much_are_not_measured_unless_rows_must_prove(setting, tmp_path, monkeypatch):
+    monkeypatch.setattr(candidates_module, "_lost_for_sure", lambda merged, unmerged, allowed: True)
+    short = run(setting, tmp_path / "short", budget=1).candidates[0].curve.alphas.tolist()
+    contract = Contract(margin=0.02, max_nfr=0.5, certify=True)
+    whole = run(setting, tmp_path / "whole", budget=1, contract=contract).candidates[0].curve.alphas.tolist()
+    assert short == [0.0, 1.0]
+    assert whole == list(candidates_module.ALPHAS)
+
+
+def test_a_loss_is_sure_when_rows_prove_it():
+    unmerged = np.ones(500, bool)
+    assert not candidates_module._lost_for_sure(unmerged, unmerged, 0.005)
+    assert not candidates_module._lost_for_sure(np.arange(500) >= 10, unmerged, 0.005), "2 points may be noise"
+    assert candidates_module._lost_for_sure(np.arange(500) >= 50, unmerged, 0.005)
+
+
+def test_rows_of_added_classes_begin_alike_so_that_their_soup_is_a_mean(setting, tmp_path, tokenizer):
+    import torch
+
+    added = [{**row, "label": "added"} for row in tiny_rows(30, seed=9)]
+    train = write_rows(tmp_path / "train.jsonl", [*tiny_rows(60, seed=8), *added])
+    result = update(
+        setting["old"], train, setting["dev"], budget=3, training={**TRAINING, "max_steps": 1, "learning_rate": 1e-12},
+        contract=Contract(margin=0.02), candidates_dir=tmp_path / "work", progress=False, methods=["fd-lm", "soup"],
+    )  # fmt: skip
+    soup = next(candidate for candidate in result.candidates if candidate.name.startswith("soup"))
+    heads = [result.workshop.start(recipe).classifier.weight for recipe in soup.recipes]
+    assert len({recipe.seed for recipe in soup.recipes}) == len(heads) > 1
+    assert all(torch.equal(head, heads[0]) for head in heads)
