@@ -226,7 +226,9 @@ def test_a_soup_gets_its_own_batchnorm_statistics_unmerged_too(tmp_path):
     torch.manual_seed(0)
     images = [{"pixel_values": torch.randn(3, 32, 32) * 2 + 1, "labels": i % 2} for i in range(24)]
     args = arguments(tmp_path, alphas=[0.5], remove_unused_columns=False, method="soup")
-    soup = BCWIMerger(image_model(0), [image_model(1), image_model(2)], args, eval_dataset=images, train_dataset=images)
+    soup = BCWIMerger(
+        image_model(0), [image_model(1), image_model(2)], args, eval_dataset=images, train_dataset=images
+    )
     soup.set_alpha(0.0, recalibrated=False)
     averaged = soup.model.timm_model.bn1.running_mean.clone()
     soup.set_alpha(0.0)
