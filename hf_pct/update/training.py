@@ -104,7 +104,7 @@ class Workshop:
         """The content hash of everything that the trained weights depend on."""
         digest = Digest()
         options = {name: value for name, value in self.options.items() if name not in _WATCHING}
-        values = {"recipe": recipe.to_dict(), "data": self.data.fingerprint, "options": options}
+        values: JsonObject = {"recipe": recipe.to_dict(), "data": self.data.fingerprint, "options": options}
         values["old"] = self.tables.fingerprint if self.tables else self._identity(self.old)
         if recipe.start == "old" and set(self.data.names) - set(self.old_names):
             values["added_rows"] = ADDED_ROWS_SEED

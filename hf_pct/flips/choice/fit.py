@@ -201,4 +201,4 @@ def _middle_flips(curve: AlphaCurve, prior: Prior, rng: np.random.Generator) -> 
         np.log([1 - prior.surprise, prior.surprise]) + 0.5 * np.log(rates) - (flips + 0.5) * np.log(rates + rows)
     )
     usual = rng.random(DRAWS) < special.softmax(log_share)[0]
-    return rng.gamma(flips + 0.5, size=DRAWS) / (np.where(usual, *rates) + rows)
+    return rng.gamma(flips + 0.5, size=DRAWS) / (np.where(usual, rates[0], rates[1]) + rows)
