@@ -35,7 +35,7 @@ class Prior:
         middle_flips: negative flips that only the middle has, on rows that both ends get right: the usual rate, and
             the rate of the updates that are a surprise, each the mean of a Gamma of shape one half.
         base_gain: accuracy of a candidate's unmerged model minus the yardstick's.
-        degrees: degrees of freedom of the law's numbers.
+        degrees: degrees of freedom of the law's numbers, which are alike on all data sets measured.
         base_degrees: degrees of freedom of `base_gain`; few are heavy tails: a treatment may fail by far.
     """
 
@@ -48,7 +48,7 @@ class Prior:
     middle: tuple[float, float] = (0.001, 0.001)
     middle_flips: tuple[float, float] = (0.0004, 0.01)
     base_gain: tuple[float, float] = (0.0, 0.006)
-    degrees: float = 8.0
+    degrees: float = 30.0
     base_degrees: float = 3.0
 
 
