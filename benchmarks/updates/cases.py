@@ -40,9 +40,9 @@ class UpdateCase:
     old_epochs: float = 8
     new_epochs: float = 4
     recipe: Mapping[str, Any] = field(default_factory=lambda: TEXT)
-    old_recipe: Mapping[str, Any] | None = None
     test_rows: int = 2000
     added: tuple[str, ...] = ()
+    old_recipe: Mapping[str, Any] | None = None
 
 
 CASES: dict[str, UpdateCase] = {
