@@ -62,7 +62,7 @@ def _train(cell: Cell, store: Store, task: Task, folder: Path) -> Result:
         rows = rows.select(np.arange(spec["rows"]))
     set_seed(spec["seed"])
     if spec["start"]:
-        model, processor = _go_on(store.folder(spec["start"]), names)
+        model, processor = _go_on(store.folder(spec["start"]), names, spec)
     else:
         model, processor = fresh_model(spec["model"], names, spec.get("drop_rate"))
     if task.kind == "image":
@@ -79,12 +79,21 @@ def _train(cell: Cell, store: Store, task: Task, folder: Path) -> Result:
     return {part: classes[values.argmax(-1)] for part, values in logits.items()}, classes, float("nan")
 
 
-def _go_on(folder: Path, names: Sequence[str]) -> tuple[Any, Any]:
-    """The model that fine-tuning starts from, with rows of its head for classes that it did not have."""
+def _go_on(folder: Path, names: Sequence[str], spec: dict[str, Any]) -> tuple[Any, Any]:
+    """The model that fine-tuning starts from, with rows of its head for classes that it did not have.
+
+    With `head_seed` these rows begin alike in all runs: a soup of runs that began apart has too small a mean of them.
+    """
+    from transformers import set_seed
+
     from hf_pct.merging.sides import widened
 
     old, processor = kept_model(folder)
+    if "head_seed" in spec:
+        set_seed(spec["head_seed"])
     model = widened(old, names)
+    if "head_seed" in spec:
+        set_seed(spec["seed"])
     if hasattr(model.config, "label_names"):  # a timm config that was loaded writes these, and not id2label
         model.config.label_names = list(names)
     return model, processor
@@ -110,7 +119,7 @@ def build_trainer(
     if olds:
         options["old_model"] = olds if len(olds) > 1 else olds[0]
     if "independent" in spec:
-        options["references"] = {"independent": str(store.folder(spec["independent"]))}
+        options["references"] = {"independent": _independent(spec["independent"], store, folder)}
     values = training_values(spec, folder / "run")
     if spec["method"] == "elodi":
         arguments = ELODIArguments(**values)
@@ -129,6 +138,15 @@ def build_trainer(
 
         trainer.add_callback(KeepHeadRows(kept_model(store.folder(spec["start"]))[0]))
     return trainer
+
+
+def _independent(asked: str | list[str], store: Store, folder: Path) -> str:
+    """The folder of an untreated new model, or of an ensemble of several."""
+    if isinstance(asked, str):
+        return str(store.folder(asked))
+    from hf_pct.models.ensembles.folders import save_ensemble
+
+    return str(save_ensemble(folder / "run" / "independent", [store.folder(cell).resolve() for cell in asked]))
 
 
 def _quiet_member(*arguments: Any, **options: Any) -> Any:

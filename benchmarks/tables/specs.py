@@ -11,7 +11,7 @@ have the same run seed, or they would see their training rows in the same order.
     new:      {train: none, model: resnet10, seed: 3}                   # run seed = the row's seed + 3
     fd:       {train: fd-lm, model: resnet10, seed: 3, old: small, settings: {beta: 5}}
     few_rows: {train: none, model: resnet10, rows: 500}                 # the first 500 training rows
-    margin:   {train: margin, model: resnet10, old: small, independent: new}
+    margin:   {train: margin, model: resnet10, old: small, independent: new}    # or {mean: new, of: 6, take: 4, first: 1}
     tuned:    {train: none, start: small, seed: 3, recipe: {num_train_epochs: 4}}
     ensemble: {mean: small, of: 8, take: 4, first: 1}                   # 4 of the runs 1 to 8; each seed moves on by 1
     student:  {train: elodi, model: resnet10, seed: 100, members: {mean: small, of: 8, take: 4, first: 1}}
@@ -230,11 +230,12 @@ class _Builder:
             "members": self.pool(template["members"], at) if "members" in template else [],
         }  # fmt: skip
         # what is not asked for is not in the spec, so that a new key leaves the ids of older cells as they were
-        spec |= {key: template[key] for key in ("drop_rate", "keep_head", "rows") if key in template}
+        spec |= {key: template[key] for key in ("drop_rate", "keep_head", "rows", "head_seed") if key in template}
         if self.quick and "rows" in spec:
             spec["rows"] = min(spec["rows"], self.data["train"])
         if "independent" in template:
-            spec["independent"] = self.cell(template["independent"], seed, at)
+            asked = template["independent"]
+            spec["independent"] = self.cell(asked, seed, at) if isinstance(asked, str) else self.pool(asked, at)
         part = "" if spec["part"] == "all" else f"-{spec['part']}"
         part += f"-first-{spec['rows']}" if "rows" in spec else ""
         what = template.get("model") or "tuned"

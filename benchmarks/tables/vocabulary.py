@@ -39,7 +39,7 @@ SETTINGS = (
 _TOP = ("title", "paper", "caption", "data", "seeds", "recipe", "cells", "rows")
 _TRAIN = (
     "train", "model", "start", "part", "rows", "seed", "old", "independent", "members", "settings", "recipe",
-    "drop_rate", "keep_head",
+    "drop_rate", "keep_head", "head_seed",
 )  # fmt: skip
 _POOL = ("mean", "of", "take", "first")
 _MERGE = ("merge", "old", "new", "alpha", "part")
@@ -124,6 +124,8 @@ def _check_train(title: str, template: Mapping[str, Any]) -> list[str]:
         problems.append(f"{title}{template['train']} needs an old model: old: <cell>")
     if (template["train"] == "margin") != ("independent" in template):
         problems.append(f"{title}margin, and no other method, needs an untreated new model: independent: <cell>")
+    if isinstance(template.get("independent"), dict):
+        problems += _check_pool(f"{title}independent: ", template["independent"])
     if not isinstance(template.get("rows", 1), int) or template.get("rows", 1) < 1:
         problems.append(f"{title}rows is {template['rows']!r}, expected how many training rows, the first ones")
     return problems
@@ -150,8 +152,8 @@ def _check_merge(title: str, template: Mapping[str, Any]) -> list[str]:
 
 def part_of(template: Mapping[str, Any]) -> list[str]:
     """The templates that one names."""
-    named = [template.get(link) for link in ("start", "old", "new", "mean", "independent")]
-    named.append(template.get("members", {}).get("mean"))
+    named = [template.get(link) for link in ("start", "old", "new", "mean", "independent", "members")]
+    named = [value.get("mean") if isinstance(value, dict) else value for value in named]
     return [name for value in named if value for name in (value if isinstance(value, list) else [value])]
 
 

@@ -8,7 +8,7 @@ on request by what was measured or by a paired test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ LATE_ALPHA, LATE_RISK = 0.6, 0.05
 """Beyond this share of the old model few flips are left to undo and improvements are given up fastest. No update was
 seen that could afford it, so the rows must prove that this one can: the risk may be no larger than `LATE_RISK`."""
 
+RISK_POWER = 0.5
 PLAIN_CONTRADICTION = 3.0
 """Standard errors by which a measured loss must exceed the fitted one to be believed instead of it."""
 
@@ -114,10 +115,15 @@ def choose(candidates: Sequence[Candidate], contract: Contract | None = None) ->
     points: list[Point] = []
     for candidate in candidates:
         judge = _fitted_points if contract.fitted else _measured_points
-        points += judge(candidate, yard, contract, yard_nfr)
+        points += judge(candidate, yard, _shared_risk(contract, len(candidates)), yard_nfr)
     allowed = [point for point in points if point.allowed]
     best = min(allowed, key=lambda point: _rank(point, contract)) if allowed else None
     return Choice(tuple(points), best, yard.name, contract)
+
+
+def _shared_risk(contract: Contract, count: int) -> Contract:
+    """The contract for each of so many candidates: the luckiest of them is taken, so each may take less of a chance."""
+    return contract if contract.risk is None else replace(contract, risk=contract.risk / count**RISK_POWER)
 
 
 def check_candidates(candidates: Sequence[Candidate]) -> None:

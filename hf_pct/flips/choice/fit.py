@@ -107,10 +107,14 @@ def _student(values: np.ndarray, place: tuple[float, float], degrees: float) -> 
 
 
 def _undoing(curve: AlphaCurve, prior: Prior, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of the shares of negative and of positive flips that are undone, alphas by draws."""
+    """Draws of the shares of negative and of positive flips that are undone, alphas by draws.
+
+    The law's numbers come from one of two priors, the usual one or the wide one of a surprise; the rows say which.
+    """
     centre, gap = (place + scale * _WIDE for place, scale in (prior.centre, prior.gap))
-    level = _student(_WIDE, (0, 1), prior.degrees) + _LOG_WIDTH
-    log_post = level[:, None] + level
+    widths = np.array([[1.0], [prior.surprise_width]])
+    level = -0.5 * (_WIDE / widths) ** 2 - np.log(widths) + _LOG_WIDTH  # usual and wide, by places on the grid
+    log_post = np.log([1 - prior.surprise, prior.surprise])[:, None, None] + level[:, :, None] + level[:, None]
     sides = {}
     for sign, place in ((1, prior.negative_steepness), (-1, prior.positive_steepness)):
         steepness = np.exp(place[0] + place[1] * _WIDE)
@@ -118,14 +122,14 @@ def _undoing(curve: AlphaCurve, prior: Prior, rng: np.random.Generator) -> tuple
         ends = np.append(curve.alphas[_inner(curve)], 1.0)
         shares = _share(ends, offset[..., None], steepness)
         steps = np.maximum(np.diff(shares, axis=0, prepend=0.0), 1e-12)
-        log_side = np.einsum("i,icgs->cgs", undone_at(curve, sign > 0), np.log(steps)) + level
+        log_side = np.einsum("i,icgs->cgs", undone_at(curve, sign > 0), np.log(steps)) + level[:, None, None]
         sides[sign] = (offset, steepness, log_side)
         log_post = log_post + special.logsumexp(log_side, axis=-1)
     places = _draw(log_post.reshape(1, -1), np.zeros(DRAWS, int), rng)
     drawn = []
     for offset, steepness, log_side in sides.values():
         chosen = _draw(log_side.reshape(-1, len(_WIDE)), places, rng)
-        drawn.append(_share(curve.alphas, offset.ravel()[places], steepness[chosen]))
+        drawn.append(_share(curve.alphas, offset.ravel()[places % offset.size], steepness[chosen]))
     return drawn[0], drawn[1]
 
 

@@ -45,10 +45,10 @@ class Prior:
     positive_steepness: tuple[float, float] = (0.14, 0.1)
     gain_ratio: tuple[float, float] = (2.0, 0.98)
     surprise: float = 0.1
+    surprise_width: float = 2.5
     middle: tuple[float, float] = (0.001, 0.001)
     middle_flips: tuple[float, float] = (0.0004, 0.01)
     base_gain: tuple[float, float] = (0.0, 0.006)
-    degrees: float = 30.0
     base_degrees: float = 3.0
 
 
