@@ -146,7 +146,9 @@ def _independent(asked: str | list[str], store: Store, folder: Path) -> str:
         return str(store.folder(asked))
     from hf_pct.models.ensembles.folders import save_ensemble
 
-    return str(save_ensemble(folder / "run" / "independent", [store.folder(cell).resolve() for cell in asked]))
+    home = folder / "run" / "independent"
+    save_ensemble(home, [store.folder(cell).resolve() for cell in asked])
+    return str(home)
 
 
 def _quiet_member(*arguments: Any, **options: Any) -> Any:

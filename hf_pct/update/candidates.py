@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import torch
 
 from ..core.files import write_whole
-from ..flips.choice.choose import Candidate, choose
+from ..flips.choice.choose import LATE_ALPHA, Candidate, choose
 from ..flips.choice.contract import Contract
 from ..flips.choice.curve import AlphaCurve
 from ..flips.choice.prior import APART, LINEAR, WARPED, Prior
@@ -74,7 +74,7 @@ def family_name(recipes: Sequence[Recipe]) -> str:
 def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None = None) -> Measured:
     """Answers of a candidate along alpha on these rows, from its folder when they are there.
 
-    With `allowed_loss`, larger alphas are left out once the rows prove that one loses far more than it.
+    With `allowed_loss`, larger alphas are left out once one of them cannot be chosen any more.
     """
     folders = tuple(workshop.place(recipe) for recipe in recipes)
     mergeable = recipes[0].start == "old"
@@ -118,9 +118,15 @@ def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_lo
         for alpha in ALPHAS[:-1]:
             logits, labels = merger.logits_at(alpha)
             right[alpha] = (logits.argmax(-1) == labels)[np.argsort(order)]
-            if allowed_loss is not None and _lost_for_sure(right[alpha], right[0.0], allowed_loss):
+            if allowed_loss is not None and _is_last(alpha, right, allowed_loss):
                 break
     return AlphaCurve.of(right[1.0], right)
+
+
+def _is_last(alpha: float, right: Mapping[float, np.ndarray], allowed_loss: float) -> bool:
+    """Whether larger alphas are not worth a forward: this one loses far too much, or is late and loses anything."""
+    late = alpha >= LATE_ALPHA and right[alpha].mean() < right[0.0].mean()
+    return bool(late or _lost_for_sure(right[alpha], right[0.0], allowed_loss))
 
 
 def _lost_for_sure(merged: np.ndarray, unmerged: np.ndarray, allowed_loss: float) -> bool:

@@ -9,12 +9,14 @@ from dataclasses import replace
 import torch
 from transformers import PrinterCallback, TrainerCallback
 
+from ..models.batchnorm import batchnorm_layers
 from ..models.data import Rows
 from ..models.load.inputs import Collator, model_rows
 from ..training.memory import estimate_memory
 from .candidates import ALPHAS
 from .planning.plan import Costs, Plan
 from .planning.recipes import Recipe
+from .processes import process_count
 from .training import Workshop, rows_per_step
 
 TIMED_STEPS, UNTIMED_STEPS = 3, 2
@@ -96,6 +98,28 @@ def _time_forward(workshop: Workshop, recipe: Recipe) -> float:
     seconds = time.monotonic() - began
     loaded.model.cpu()
     return seconds / len(rows)
+
+
+def one_row_problems(plan: Plan, workshop: Workshop) -> list[str]:
+    """Why the last batch of an epoch cannot be trained on: BatchNorm over one value has no variance."""
+    arguments = workshop.arguments(plan.first, workshop.folder)
+    rows, size = len(workshop.data.train), arguments.train_batch_size
+    if process_count() > 1 or arguments.dataloader_drop_last or rows % size != 1:
+        return []
+    model, loaded = workshop.start(plan.first), workshop.loaded(plan.first)
+    if not batchnorm_layers(model):
+        return []
+    row = {**model_rows(loaded, first_rows(workshop.data.train, 1), workshop.data.names)[0]}
+    batch = {name: value for name, value in Collator(loaded)([row]).items() if name != "labels"}
+    try:
+        with torch.no_grad():
+            model(**batch)
+    except ValueError:
+        return [
+            f"{rows} training rows in batches of {size} leave one row over, and BatchNorm cannot train on a single row: "
+            f"give dataloader_drop_last, or another per_device_train_batch_size"
+        ]
+    return []
 
 
 def first_rows(rows: Rows, count: int) -> Rows:

@@ -15,7 +15,7 @@ from ..flips.choice.contract import Contract
 from ..flips.tables.predictions import Predictions
 from ..models.load import LoadedModel, load_model
 from ..models.revisions import resolve_folder
-from .costs import estimate_sizes
+from .costs import estimate_sizes, one_row_problems
 from .inputs.data import UpdateData, read_data
 from .inputs.models import load_base, same_architecture
 from .inputs.old_tables import OldTables
@@ -172,6 +172,7 @@ def _with_recipes(plan: Plan, request: Request, workshop: Workshop) -> tuple[Pla
         )
     try:
         plan = replace(plan, costs=estimate_sizes(plan, workshop))
+        problems += one_row_problems(plan, workshop)
     except (ValueError, TypeError) as error:
         problems.append(f"training options: {error}")
     return plan, problems

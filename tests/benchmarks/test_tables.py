@@ -116,6 +116,21 @@ def test_everything_wrong_with_a_file_is_said_at_once(tmp_path):
     assert all(word in str(caught.value) for word in ("'sead'", "no 'first'", "expected one of none, naive"))
 
 
+def test_margins_independent_model_may_be_an_ensemble():
+    table = read_table(CONFIGS / "T30.yaml")
+    taught = next(line for line in table.lines if "four independent models" in line.name)
+    margin = table.cells[taught.pairs[1][1]]
+    assert len(margin.spec["independent"]) == 4
+    assert set(margin.spec["independent"]) < set(margin.needs)
+    assert {table.cells[cell].spec["method"] for cell in margin.spec["independent"]} == {"none"}
+
+
+def test_a_bad_ensemble_as_independent_model_is_refused(tmp_path):
+    text = (CONFIGS / "T30.yaml").read_text(encoding="utf-8").replace("of: 6, take: 4, first: 1", "of: 6, take: 1")
+    with pytest.raises(ValueError, match="independent: no 'first'"):
+        tiny_table(tmp_path, text)
+
+
 def test_cells_that_depend_on_themselves_are_refused(tmp_path):
     wrong = TINY.replace("old: {train: none, model: tiny}", "old: {train: fd-lm, model: tiny, old: fd}")
     with pytest.raises(ValueError, match="depend on themselves: old -> fd -> old"):

@@ -71,6 +71,15 @@ def test_a_loss_is_sure_when_rows_prove_it():
     assert candidates_module._lost_for_sure(np.arange(500) >= 50, unmerged, 0.005)
 
 
+def test_late_alphas_are_measured_only_where_nothing_is_lost_on_the_way():
+    unmerged, worse = np.ones(500, bool), np.arange(500) >= 1
+    last = candidates_module._is_last
+    assert not last(0.5, {0.0: unmerged, 0.5: worse}, 0.005), "half of the way is not late"
+    assert last(0.6, {0.0: unmerged, 0.6: worse}, 0.005)
+    assert not last(0.6, {0.0: unmerged, 0.6: unmerged}, 0.005)
+    assert last(0.1, {0.0: unmerged, 0.1: np.arange(500) >= 50}, 0.005)
+
+
 def test_rows_of_added_classes_begin_alike_so_that_their_soup_is_a_mean(setting, tmp_path, tokenizer):
     import torch
 

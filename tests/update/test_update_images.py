@@ -26,11 +26,25 @@ def colours(count, seed):
     )
 
 
-def test_an_update_of_a_timm_model_with_batchnorm(tmp_path):
+@pytest.fixture
+def old_model(tmp_path):
     timm_models = pytest.importorskip("hf_pct.models.load.timm_models")
     model, processor = timm_models.timm_classifier("test_resnet", NAMES, 16)
     model.save_pretrained(tmp_path / "old")
     processor.save_pretrained(tmp_path / "old")
+
+
+def test_one_row_that_is_left_over_is_found_before_any_training(old_model, tmp_path):
+    train, dev = colours(33, 1), colours(30, 2)
+    options = {"contract": Contract(margin=0.1), "dry_run": True, "progress": False}
+    batches = {"max_steps": 1, "per_device_train_batch_size": 16}
+    with pytest.raises(ValueError, match="33 training rows in batches of 16 leave one row over"):
+        update(str(tmp_path / "old"), train, dev, training=batches, **options)
+    update(str(tmp_path / "old"), train, dev, training={**batches, "dataloader_drop_last": True}, **options)
+    update(str(tmp_path / "old"), train, dev, training={**batches, "per_device_train_batch_size": 11}, **options)
+
+
+def test_an_update_of_a_timm_model_with_batchnorm(old_model, tmp_path):
     train, dev = colours(48, 1), colours(30, 2)
     result = update(
         str(tmp_path / "old"), train, dev, contract=Contract(margin=0.1), budget=2, output_dir=tmp_path / "new",

@@ -23,6 +23,8 @@ LATE_ALPHA, LATE_RISK = 0.6, 0.05
 seen that could afford it, so the rows must prove that this one can: the risk may be no larger than `LATE_RISK`."""
 
 RISK_POWER = 0.5
+"""Of k candidates the luckiest on the rows is taken, so each may take only `risk / k ** RISK_POWER` of a chance."""
+
 PLAIN_CONTRADICTION = 3.0
 """Standard errors by which a measured loss must exceed the fitted one to be believed instead of it."""
 
@@ -122,7 +124,7 @@ def choose(candidates: Sequence[Candidate], contract: Contract | None = None) ->
 
 
 def _shared_risk(contract: Contract, count: int) -> Contract:
-    """The contract for each of so many candidates: the luckiest of them is taken, so each may take less of a chance."""
+    """The contract that each of so many candidates is held to."""
     return contract if contract.risk is None else replace(contract, risk=contract.risk / count**RISK_POWER)
 
 

@@ -6,12 +6,14 @@ data sets, merge rules, near and far old models, one law describes how:
     odds(a negative flip is undone at alpha) = exp(centre + gap / 2) * odds(alpha) ^ negative_steepness
     odds(a positive flip is undone at alpha) = exp(centre - gap / 2) * odds(alpha) ^ positive_steepness
 
-The gap is much alike everywhere, and for linear merges so is the centre: this is what a few hundred noisy rows can
-lean on. How many positive flips an update has per negative one differs far more between updates, so its prior has
-heavy tails: rows that say "the old model is far behind" are believed.
+For linear merges of encoders the gap and the centre are much alike: this is what a few hundred noisy rows can lean on.
+Other models, such as ResNets on noisy images, may obey another law, so one update in ten is a surprise, of which the same
+numbers are only known `surprise_width` times as roughly; the rows say which it is. How many positive flips an update has
+per negative one differs far more between updates, so its prior has heavy tails: rows that say "the old model is far
+behind" are believed.
 
-The numbers were fitted by `python benchmarks/selection.py --fit` on data sets other than MASSIVE, on which the rule
-is judged.
+The numbers were fitted by `python -m benchmarks.selection --fit` on data sets other than MASSIVE, on which the rule is
+judged.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Prior:
-    """Location and scale of every unknown; rates are fractions. Student t with `degrees` of freedom, but the ratio.
+    """Location and scale of every unknown; rates are fractions. The law's numbers are normal, or normal and wider.
 
     Args:
         centre: of the two laws, on the logit scale.
@@ -30,13 +32,13 @@ class Prior:
         positive_steepness: natural logarithm of the second law's exponent.
         gain_ratio: natural logarithm of the unmerged model's positive flips per negative flip, shape and scale of a
             Gamma: an update is made to improve.
-        surprise: the share of updates of which nothing of that kind is known: they may be anything.
+        surprise: the share of updates of which little of that kind is known: their ratio may be anything.
+        surprise_width: how many times as wide the law's numbers are for a surprise.
         middle: accuracy that the middle of the curve gains on rows that do not flip between its ends.
         middle_flips: negative flips that only the middle has, on rows that both ends get right: the usual rate, and
             the rate of the updates that are a surprise, each the mean of a Gamma of shape one half.
         base_gain: accuracy of a candidate's unmerged model minus the yardstick's.
-        degrees: degrees of freedom of the law's numbers, which are alike on all data sets measured.
-        base_degrees: degrees of freedom of `base_gain`; few are heavy tails: a treatment may fail by far.
+        base_degrees: degrees of freedom of `base_gain`, a Student t; few are heavy tails: a treatment may fail by far.
     """
 
     centre: tuple[float, float] = (-0.38, 0.23)
@@ -48,7 +50,7 @@ class Prior:
     surprise_width: float = 2.5
     middle: tuple[float, float] = (0.001, 0.001)
     middle_flips: tuple[float, float] = (0.0004, 0.01)
-    base_gain: tuple[float, float] = (0.0, 0.006)
+    base_gain: tuple[float, float] = (0.0, 0.004)
     base_degrees: float = 3.0
 
 

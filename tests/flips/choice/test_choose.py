@@ -62,6 +62,37 @@ def law_loss(alpha, negative, positive, centre=-0.15, gap=0.75):
     return positive * share[1] - negative * share[0]
 
 
+def test_an_update_with_another_law_is_a_surprise_that_rows_can_tell():
+    """Flips of both kinds are undone alike and early, as on noisy images: no encoder does that."""
+    odd = {"centre": 0.4, "gap": 0.0}
+    truth = law_curve(np.random.default_rng(12), 400_000, 0.05, 0.08, accuracy=0.6, **odd)
+    rng, usual = np.random.default_rng(13), dataclasses.replace(LINEAR, surprise_width=1.0)
+    middle, runs = truth.index(0.3), 30
+    bias = {"surprise": 0.0, "usual": 0.0}
+    for _ in range(runs):
+        rows = law_curve(rng, 1000, 0.05, 0.08, accuracy=0.6, **odd)
+        for name, prior in (("surprise", LINEAR), ("usual", usual)):
+            fit = fit_curve(rows, prior=prior)
+            bias[name] += (fit.mean(fit.loss) - (truth.accuracy[0] - truth.accuracy))[middle] / runs
+    assert bias["usual"] < -0.001, "the usual law hides some of the loss"
+    assert abs(bias["surprise"]) < 0.6 * abs(bias["usual"])
+
+
+def test_each_of_several_candidates_may_take_less_of_a_chance():
+    rng, contract = np.random.default_rng(14), Contract(margin=0.005)
+    alone = choose([Candidate("plain", law_curve(rng, 500, 0.03, 0.05), plain=True)], contract)
+    curve = law_curve(rng, 500, 0.03, 0.05)
+    four = [Candidate("plain", curve, plain=True), *(Candidate(name, curve) for name in "abc")]
+    limits = {
+        count: max(point.risk for point in choose(four[:count], contract).points if point.allowed) for count in (1, 4)
+    }
+    assert alone.best is not None
+    assert 0.25 < limits[1] <= 0.5
+    assert limits[4] <= 0.25
+    measured = choose(four, Contract(margin=0.005, risk=None))
+    assert any(point.allowed for point in measured.points), "without a fit there is no risk to share"
+
+
 @pytest.mark.parametrize(("negative", "positive", "most"), [(0.03, 0.047, 0.2), (0.03, 0.16, 0.15)])
 def test_a_choice_on_few_rows_keeps_its_promise_more_often_than_the_measured_one(negative, positive, most):
     rng, margin, runs = np.random.default_rng(4), 0.005, 100
