@@ -11,7 +11,7 @@ have the same run seed, or they would see their training rows in the same order.
     new:      {train: none, model: resnet10, seed: 3}                   # run seed = the row's seed + 3
     fd:       {train: fd-lm, model: resnet10, seed: 3, old: small, settings: {beta: 5}}
     few_rows: {train: none, model: resnet10, rows: 500}                 # the first 500 training rows
-    margin:   {train: margin, model: resnet10, old: small, independent: new}    # or {mean: new, of: 6, take: 4, first: 1}
+    margin:   {train: margin, model: resnet10, old: small, independent: new}            # or {mean: new, of: 6, ...}
     tuned:    {train: none, start: small, seed: 3, recipe: {num_train_epochs: 4}}
     ensemble: {mean: small, of: 8, take: 4, first: 1}                   # 4 of the runs 1 to 8; each seed moves on by 1
     student:  {train: elodi, model: resnet10, seed: 100, members: {mean: small, of: 8, take: 4, first: 1}}

@@ -116,8 +116,8 @@ def one_row_problems(plan: Plan, workshop: Workshop) -> list[str]:
             model(**batch)
     except ValueError:
         return [
-            f"{rows} training rows in batches of {size} leave one row over, and BatchNorm cannot train on a single row: "
-            f"give dataloader_drop_last, or another per_device_train_batch_size"
+            f"{rows} training rows in batches of {size} leave one row over, and BatchNorm cannot train on a single "
+            "row: give dataloader_drop_last, or another per_device_train_batch_size"
         ]
     return []
 
