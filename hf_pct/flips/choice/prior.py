@@ -9,8 +9,8 @@ data sets, merge rules, near and far old models, one law describes how:
 For linear merges of encoders the gap and the centre are much alike: this is what a few hundred noisy rows can lean on.
 Other models, such as ResNets on noisy images, may obey another law, so one update in ten is a surprise, of which the
 same numbers are only known `surprise_width` times as roughly; the rows say which it is. How many positive flips an
-update has per negative one differs far more between updates, so its prior has heavy tails: rows that say "the old model
-is far behind" are believed.
+update has per negative one differs far more between updates, so its prior has heavy tails: rows that say "the old
+model is far behind" are believed.
 
 The numbers were fitted by `python -m benchmarks.selection --fit` on data sets other than MASSIVE, on which the rule is
 judged.
