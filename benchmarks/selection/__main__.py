@@ -22,13 +22,18 @@ from benchmarks.selection.prior_fit import differences, fit_prior
 from benchmarks.selection.rules import MARGIN, RULES, Rule
 from hf_pct.core.files import write_text
 from hf_pct.flips.choice.curve import AlphaCurve
-from hf_pct.flips.choice.prior import LINEAR
+from hf_pct.flips.choice.prior import ADDED, LINEAR, Prior
 
 Draw = Callable[[AlphaCurve, np.random.Generator], AlphaCurve]
 
 
 def judge(
-    curves: Mapping[str, AlphaCurve], rule: Rule, rows: int, draws: int, change: Draw | None = None
+    curves: Mapping[str, AlphaCurve],
+    rule: Rule,
+    rows: int,
+    draws: int,
+    change: Draw | None = None,
+    prior: Prior = LINEAR,
 ) -> dict[str, float]:
     """Mean loss, share of broken promises, NFR and alpha of a rule over curves and draws."""
     rng = np.random.default_rng(0)
@@ -38,7 +43,7 @@ def judge(
             whole = change(curve, rng) if change else curve
             order = rng.permutation(whole.total)
             development, test = whole.rows(order[:rows]), whole.rows(order[rows:])
-            at = test.index(rule(development))
+            at = test.index(rule(development, prior))
             results.append((test.accuracy[0] - test.accuracy[at], test.nfr[at], test.nfr[0], test.alphas[at]))
     loss, nfr, plain, alpha = np.array(results).T
     return {
@@ -81,7 +86,7 @@ def table(rows: tuple[int, ...], draws: int) -> str:
             if not usable:
                 continue
             for rule, function in RULES.items():
-                row = judge(usable, function, count, draws, change)
+                row = judge(usable, function, count, draws, change, ADDED if "classes added" in name else LINEAR)
                 lines.append(
                     f"| {name} | {count} | {rule} | {row['loss']:+.2f} | {row['broken']:.0f} % | "
                     f"{row['nfr']:.2f} ± {row['nfr_sd']:.2f} | {row['plain_nfr']:.2f} | {row['alpha']:.2f} |"
@@ -103,7 +108,9 @@ def main(arguments: list[str] | None = None) -> None:
         run_pairs()
     elif options.fit:
         fitted, lines = fit_prior(pair_curves())
-        print("\n".join([*lines, "", *differences(fitted, LINEAR), "", *left_out(pair_curves())]))
+        added, _ = fit_prior({name: curve for name, curve in pair_curves().items() if "classes" in name})
+        said = [*differences(fitted, LINEAR), "", "classes added:", *differences(added, ADDED)]
+        print("\n".join([*lines, "", *said, "", *left_out(pair_curves())]))
     else:
         text = table(tuple(options.rows), options.draws)
         write_text(ROOT / "benchmarks" / "results" / "selection.md", text, overwrite=True)

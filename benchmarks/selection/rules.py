@@ -1,4 +1,4 @@
-"""The rules that are judged, each a function from a curve on development rows to an alpha."""
+"""The rules that are judged, each a function from a curve on development rows and its prior to an alpha."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import numpy as np
 
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
+from hf_pct.flips.choice.prior import Prior
 from hf_pct.merging.selection import select_alpha
 
-Rule = Callable[[AlphaCurve], float]
+Rule = Callable[[AlphaCurve, Prior], float]
 MARGIN = 0.005
 
 
 def _by_contract(**conditions: float | None) -> Rule:
     contract = Contract(margin=MARGIN, **conditions)
-    return lambda curve: select_alpha(curve, contract).alpha
+    return lambda curve, prior: select_alpha(curve, contract, prior).alpha
 
 
 def _fixed(alpha: float) -> Rule:
-    return lambda curve: float(curve.alphas[int(np.argmin(np.abs(curve.alphas[:-1] - alpha)))])
+    return lambda curve, _: float(curve.alphas[int(np.argmin(np.abs(curve.alphas[:-1] - alpha)))])
 
 
 RULES: dict[str, Rule] = {

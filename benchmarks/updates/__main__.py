@@ -3,6 +3,7 @@
     python -m benchmarks.updates                          # or make bench-update; goes on where it stopped (hours)
     python -m benchmarks.updates --only massive --seeds 1
     python -m benchmarks.updates --report_only            # the table from the answers that are there
+    python -m benchmarks.updates --along_alpha massive    # every candidate of one update along alpha, on the test rows
 
 Weights lie in build/updates, answers on development and test rows in benchmarks/results/updates.parquet: one line per
 candidate and alpha. What each budget could choose from is in benchmarks/results/updates.json. The report chooses among
@@ -27,7 +28,7 @@ from hf_pct.core.files import held, write_text
 from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
-from hf_pct.flips.choice.prior import APART, LINEAR
+from hf_pct.flips.choice.prior import ADDED, APART, LINEAR
 from hf_pct.update.training import RECORD
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -135,7 +136,8 @@ def choose_again(key: str, names: list[str]) -> tuple[str, float]:
     for name in names:
         start = f"{DEV}{name}@"
         along = {float(part.removeprefix(start)): rows for part, rows in right.items() if part.startswith(start)}
-        prior = LINEAR if len(along) > 1 else APART
+        linear = ADDED if CASES[key.rsplit("-", 1)[0]].added else LINEAR
+        prior = linear if len(along) > 1 else APART
         candidates.append(Candidate(name, AlphaCurve.of(right[f"{DEV}old"], along), name in PLAIN, prior))
     choice = choose(candidates, Contract(margin=MARGIN))
     return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
@@ -215,6 +217,28 @@ def report() -> str:
     return "\n".join([*lines, "", costs_sentence(choices)]) + "\n"
 
 
+def along_alpha(name: str) -> str:
+    """Every candidate of one update at every alpha, on the test rows, beside the plain models."""
+    found: dict[tuple[str, float], list[tuple[float, float]]] = {}
+    keys = [key for key in read_choices() if key.rsplit("-", 1)[0] == name]
+    for key in keys:
+        cells = {part: cell for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+        right = {part: cell.answers == 1 for part, cell in cells.items() if not part.startswith(DEV)}
+        old = right.pop("old")
+        best = max(right[f"{plain}@0"].mean() for plain in PLAIN if f"{plain}@0" in right)
+        flips = (old & ~right["plain@0"]).mean()
+        for part, rows in right.items():
+            candidate, alpha = part.rsplit("@", 1)
+            entry = (100 * float(rows.mean() - best), float((old & ~rows).mean() / flips))
+            found.setdefault((candidate, float(alpha)), []).append(entry)
+    lines = ["| candidate | alpha | seeds | accuracy - best plain | NFR / plain's |", "|---|---|---|---|---|"]
+    for (candidate, alpha), seeds in sorted(found.items()):
+        if alpha < 1:
+            gain, ratio = np.mean(seeds, axis=0)
+            lines.append(f"| {candidate} | {alpha:g} | {len(seeds)} | {gain:+.2f} | {ratio:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
 def best_plain(seed: dict[str, tuple[float, float]]) -> float:
     return max(seed[name][0] for name in ("plain", "plain anew") if name in seed)
 
@@ -244,7 +268,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=tuple(CASES), help="updates by name")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--report_only", action="store_true")
+    parser.add_argument("--along_alpha", choices=tuple(CASES), help="show the candidates of this update along alpha")
     options = parser.parse_args(arguments)
+    if options.along_alpha:
+        print(along_alpha(options.along_alpha))
+        return
     torch.set_num_threads(1)
     logging.set_verbosity_error()
     logging.disable_progress_bar()

@@ -12,7 +12,7 @@ from ..flips.choice.certify import certify, nfr_p_value
 from ..flips.choice.choose import Candidate, Point, choose
 from ..flips.choice.contract import Contract, describe
 from ..flips.choice.curve import AlphaCurve
-from ..flips.choice.prior import LINEAR, WARPED, Prior
+from ..flips.choice.prior import ADDED, LINEAR, WARPED, Prior
 
 __all__ = ["Contract", "Selection", "describe", "fixed_sequence", "prior_of", "select_alpha"]
 _NEW = "the new model"
@@ -43,9 +43,11 @@ class Selection:
     as_dict = renamed("as_dict", to_dict)
 
 
-def prior_of(method: str) -> Prior:
+def prior_of(method: str, added_classes: bool = False) -> Prior:
     """What is known of the curve of a merge rule: only in a linear merge or a soup is alpha itself the progress."""
-    return LINEAR if method in ("linear", "soup") else WARPED
+    if method not in ("linear", "soup"):
+        return WARPED
+    return ADDED if added_classes else LINEAR
 
 
 def select_alpha(curve: AlphaCurve, contract: Contract | None = None, prior: Prior = LINEAR) -> Selection:

@@ -16,7 +16,7 @@ from ..core.files import write_whole
 from ..flips.choice.choose import LATE_ALPHA, Candidate, choose
 from ..flips.choice.contract import Contract
 from ..flips.choice.curve import AlphaCurve
-from ..flips.choice.prior import APART, LINEAR, WARPED, Prior
+from ..flips.choice.prior import ADDED, APART, LINEAR, WARPED, Prior
 from ..flips.tables.predictions import Predictions
 from ..merging.arguments import BCWIArguments
 from ..merging.merger import BCWIMerger
@@ -50,6 +50,7 @@ class Measured:
     mergeable: bool
     policy: str = ""
     fusion: Fusion | None = None
+    added_classes: bool = False
 
     @property
     def plain(self) -> bool:
@@ -64,7 +65,9 @@ class Measured:
         """What is known of its curve before rows are looked at."""
         if self.policy:
             return WARPED
-        return LINEAR if self.mergeable else APART
+        if not self.mergeable:
+            return APART
+        return ADDED if self.added_classes else LINEAR
 
 
 def family_name(recipes: Sequence[Recipe]) -> str:
@@ -86,7 +89,8 @@ def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_l
         if is_main():
             _save(path, curve)
         wait()
-    return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable)
+    added = bool(set(workshop.data.names) - set(workshop.old_names))
+    return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable, added_classes=added)
 
 
 def make_merger(

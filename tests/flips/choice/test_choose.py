@@ -7,7 +7,7 @@ from hf_pct.flips.choice.choose import Candidate, choose, find_yardstick
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import Curve
 from hf_pct.flips.choice.fit import fit_curve
-from hf_pct.flips.choice.prior import LINEAR, WARPED
+from hf_pct.flips.choice.prior import ADDED, LINEAR, WARPED
 
 ALPHAS = np.arange(11) / 10
 
@@ -164,6 +164,31 @@ def test_a_merge_by_fisher_has_a_wide_prior():
             fit = fit_curve(rows, prior=prior)
             error[name] += np.abs(fit.mean(fit.nfr) - curve.nfr).sum()
     assert error["warped"] < error["linear"]
+
+
+def test_added_classes_hold_out_and_are_lost_together():
+    """A curve whose improvements are steep: its own prior finds the affordable alpha that the usual one misses."""
+    rng, alphas = np.random.default_rng(15), np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.0])
+
+    def steep_curve(total):
+        kind = rng.choice(4, total, p=[0.05, 0.19, 0.56, 0.2])
+        steep, centre = np.where(kind == 0, 1.0, 1.9), np.where(kind == 0, 0.6, -0.85)
+        threshold = 1 / (1 + np.exp(-(rng.logistic(size=total) - centre) / steep))
+        undone = alphas[:, None] >= threshold
+        undone[alphas == 1] = True
+        correct = np.where(kind == 0, undone, np.where(kind == 1, ~undone, kind == 2))
+        return Curve(alphas, (kind == 0) | (kind == 2), correct)
+
+    truth = steep_curve(400_000)
+    affordable = alphas[truth.accuracy[0] - truth.accuracy <= 0.005].max()
+    assert 0.2 <= affordable <= 0.4
+    chosen = {"added": [], "linear": []}
+    for _ in range(20):
+        curve = steep_curve(500)
+        for name, prior in (("added", ADDED), ("linear", LINEAR)):
+            choice = choose([Candidate("new", curve, plain=True, prior=prior)], Contract(margin=0.005))
+            chosen[name].append(choice.best.alpha)
+    assert np.mean(chosen["linear"]) < np.mean(chosen["added"]) <= affordable + 0.1
 
 
 def test_candidates_that_cannot_be_compared():
