@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 
+from hf_pct.flips.choice.choose import Candidate
+from hf_pct.flips.choice.curve import AlphaCurve
 from hf_pct.methods.base import WeightMethod
 from hf_pct.methods.registry import find_method
 from hf_pct.update import Contract, update
@@ -69,6 +71,23 @@ def test_a_loss_is_sure_when_rows_prove_it():
     assert not candidates_module._lost_for_sure(unmerged, unmerged, 0.005)
     assert not candidates_module._lost_for_sure(np.arange(500) >= 10, unmerged, 0.005), "2 points may be noise"
     assert candidates_module._lost_for_sure(np.arange(500) >= 50, unmerged, 0.005)
+
+
+def test_a_candidate_is_dropped_only_when_it_is_surely_behind():
+    rows = np.arange(500)
+    old = rows < 400
+    plain = old & (rows >= 8) | (rows >= 480)  # 8 flips, 20 rows mended
+    alphas = {0.0: plain, 0.5: old & (rows >= 4) | (rows >= 488)}
+
+    def worse_by(count):
+        lost = (rows >= 100) & (rows < 100 + count)  # rows that both models had right
+        return AlphaCurve.of(old, {alpha: right & ~lost for alpha, right in alphas.items()})
+
+    yardstick = Candidate("plain", AlphaCurve.of(old, alphas), plain=True)
+    for count, dropped in ((4, False), (60, True)):
+        listed = [yardstick, Candidate("treated", worse_by(count))]
+        assert candidates_module.is_dominated("treated", listed, Contract(margin=0.005)) is dropped
+        assert not candidates_module.is_dominated("plain", listed, Contract(margin=0.005))
 
 
 def test_late_alphas_are_measured_only_where_nothing_is_lost_on_the_way():
