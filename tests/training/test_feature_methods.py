@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from training_kit import NAMES, bert, images, roberta, texts, timm_model, trainer, weights
+from training_kit import NAMES, bert, images, roberta, texts, timm_model, tokenizer, trainer, weights
 
 from hf_pct import Ensemble
+from hf_pct.models.ensembles.folders import save_ensemble
 from hf_pct.models.features import FeatureTap
 
 
@@ -72,6 +73,23 @@ def test_margin_distils_from_both(tmp_path):
     logits, labels = torch.zeros(2, 4), torch.tensor([0, 3])
     biased, plain = (run.loss_terms(logits, {}, labels, training=training)["ce"] for training in (True, False))
     assert biased > plain, "the bias is there in training only"
+
+
+def test_the_independent_model_may_be_the_folder_of_an_ensemble(tmp_path):
+    members = [bert(seed=3), bert(seed=4)]
+    for number, member in enumerate(members):
+        member.save_pretrained(tmp_path / f"member{number}")
+        tokenizer().save_pretrained(tmp_path / f"member{number}")
+    save_ensemble(tmp_path / "several", [tmp_path / "member0", tmp_path / "member1"])
+    named = {"method": "margin", "old_model": bert(seed=2, names=NAMES[:3])}
+    from_folder = trainer(tmp_path / "a", independent_model=str(tmp_path / "several"), **named)
+    from_model = trainer(tmp_path / "b", references={"independent": Ensemble(members)}, **named)
+    trained = []
+    for run in (from_folder, from_model):
+        run.train()
+        trained.append(weights(run.model))
+    for name, value in trained[0].items():
+        torch.testing.assert_close(value, trained[1][name])
 
 
 @pytest.mark.parametrize("method", ["bct", "ract"])
