@@ -44,8 +44,8 @@ class MarginPreserving(OldVersionsMethod):
     )
     independent_model: str | None = setting(
         None,
-        "A new model trained without treatment on the same data, a folder or a Hub id, or the folder of an ensemble of "
-        "such models; the trainer also takes references={'independent': model}.",
+        "A new model trained without treatment on the same data, a folder or a Hub id, or the folder of an ensemble "
+        "of such models; the trainer also takes references={'independent': model}.",
     )
     independent_weight: float = setting(
         1.0, "Weight of the term against the independent model; 0: there is none.", at_least=0, paper=1
