@@ -47,13 +47,13 @@ class UpdateCase:
 
 
 CASES: dict[str, UpdateCase] = {
-    "massive": UpdateCase("massive", 1000, 1500, "minilm-l6", None, 16, 6),
+    "massive": UpdateCase("massive", 1000, 1500, "minilm-l3", None, 16, 6),
     "clinc150": UpdateCase("clinc150", 1500, 3000, new_epochs=3),
     "massive-classes": UpdateCase("massive_en", 1000, 1500, added=HELD_BACK),
     "far": UpdateCase("clinc150", 750, 2000),
     "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, dev_rows=2000, old_recipe=CIFAR),
-    "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 8, 8, CIFAR, dev_rows=2000),
-    "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 5, 5, PHOTOS, 1000),
+    "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR),
+    "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 2, 2, PHOTOS, 1000),
 }
 """Small models and few epochs, so that a seed takes minutes on one processor thread."""
 
