@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import ROOT
+from benchmarks.tables.inputs.models import LITES, RESNETS
 from benchmarks.tables.report import mean_interval
 from benchmarks.tables.store import Answers, read_answers, write_answers
 from benchmarks.updates.cases import CASES, UpdateCase, class_names, load_parts, save_fresh
@@ -28,7 +29,7 @@ from hf_pct.core.files import held, write_text
 from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
-from hf_pct.flips.choice.prior import ADDED, APART, LINEAR
+from hf_pct.flips.choice.prior import APART, linear_prior
 from hf_pct.update.training import RECORD
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -136,8 +137,9 @@ def choose_again(key: str, names: list[str]) -> tuple[str, float]:
     for name in names:
         start = f"{DEV}{name}@"
         along = {float(part.removeprefix(start)): rows for part, rows in right.items() if part.startswith(start)}
-        linear = ADDED if CASES[key.rsplit("-", 1)[0]].added else LINEAR
-        prior = linear if len(along) > 1 else APART
+        case = CASES[key.rsplit("-", 1)[0]]
+        law = linear_prior(bool(case.added), case.model in (*RESNETS, *LITES))
+        prior = law if len(along) > 1 else APART
         candidates.append(Candidate(name, AlphaCurve.of(right[f"{DEV}old"], along), name in PLAIN, prior))
     choice = choose(candidates, Contract(margin=MARGIN))
     return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)

@@ -41,17 +41,17 @@ class UpdateCase:
     new_epochs: float = 4
     recipe: Mapping[str, Any] = field(default_factory=lambda: TEXT)
     test_rows: int = 2000
-    dev_rows: int = 500
     added: tuple[str, ...] = ()
     old_recipe: Mapping[str, Any] | None = None
 
 
 CASES: dict[str, UpdateCase] = {
     "massive": UpdateCase("massive", 1000, 1500, "minilm-l3", None, 16, 6),
+    "massive-short": UpdateCase("massive", 1000, 1500, "minilm-l6"),
     "clinc150": UpdateCase("clinc150", 1500, 3000, new_epochs=3),
     "massive-classes": UpdateCase("massive_en", 1000, 1500, added=HELD_BACK),
     "far": UpdateCase("clinc150", 750, 2000),
-    "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, dev_rows=2000, old_recipe=CIFAR),
+    "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, old_recipe=CIFAR),
     "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR),
     "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 2, 2, PHOTOS, 1000),
 }
@@ -76,7 +76,7 @@ def load_parts(case: UpdateCase, seed: int) -> dict[str, Dataset]:
     trained = {str(label) for label in train.select(new)["label"]}
     dev, test = (_known(rows, trained) for rows in (dev, test))
     return {
-        "old": train.select(old), "new": train.select(new), "dev": _some(dev, case.dev_rows),
+        "old": train.select(old), "new": train.select(new), "dev": _some(dev, 500),
         "test": _some(test, case.test_rows),
     }  # fmt: skip
 

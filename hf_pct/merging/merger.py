@@ -261,9 +261,8 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     def select(self, contract: Contract | None = None) -> Selection:
         """Choose an alpha by contract (that of the arguments by default), from the last sweep or a new one."""
         sweep = self.last_sweep or self.sweep()
-        self.selection = select_alpha(
-            sweep.curve, contract or self.args.contract(), prior_of(self.args.method, bool(len(self._added)))
-        )
+        prior = prior_of(self.args.method, bool(len(self._added)), bool(batchnorm_layers(self.model)))
+        self.selection = select_alpha(sweep.curve, contract or self.args.contract(), prior)
         if not self.selection.kept:
             logger.warning(self.selection.reason)
         return self.selection

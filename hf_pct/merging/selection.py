@@ -12,7 +12,7 @@ from ..flips.choice.certify import certify, nfr_p_value
 from ..flips.choice.choose import Candidate, Point, choose
 from ..flips.choice.contract import Contract, describe
 from ..flips.choice.curve import AlphaCurve
-from ..flips.choice.prior import ADDED, LINEAR, WARPED, Prior
+from ..flips.choice.prior import LINEAR, WARPED, Prior, linear_prior
 
 __all__ = ["Contract", "Selection", "describe", "fixed_sequence", "prior_of", "select_alpha"]
 _NEW = "the new model"
@@ -43,11 +43,9 @@ class Selection:
     as_dict = renamed("as_dict", to_dict)
 
 
-def prior_of(method: str, added_classes: bool = False) -> Prior:
+def prior_of(method: str, added_classes: bool = False, batchnorm: bool = False) -> Prior:
     """What is known of the curve of a merge rule: only in a linear merge or a soup is alpha itself the progress."""
-    if method not in ("linear", "soup"):
-        return WARPED
-    return ADDED if added_classes else LINEAR
+    return linear_prior(added_classes, batchnorm) if method in ("linear", "soup") else WARPED
 
 
 def select_alpha(curve: AlphaCurve, contract: Contract | None = None, prior: Prior = LINEAR) -> Selection:

@@ -16,10 +16,11 @@ from ..core.files import write_whole
 from ..flips.choice.choose import LATE_ALPHA, Candidate, choose
 from ..flips.choice.contract import Contract
 from ..flips.choice.curve import AlphaCurve
-from ..flips.choice.prior import ADDED, APART, LINEAR, WARPED, Prior
+from ..flips.choice.prior import APART, LINEAR, WARPED, Prior, linear_prior
 from ..flips.tables.predictions import Predictions
 from ..merging.arguments import BCWIArguments
 from ..merging.merger import BCWIMerger
+from ..models.batchnorm import batchnorm_layers
 from ..models.data import Rows
 from ..models.fingerprints import Digest
 from ..models.load.inputs import Collator
@@ -40,7 +41,8 @@ class Measured:
     """One candidate: its recipes and folders (several are a soup), and its rows along alpha.
 
     With a `policy`, answers are decided between the old model's and those of the first folder, and alpha is how much
-    the old model counts: `fusion` holds the fitted numbers, `bayes` the ratio of costs at every alpha.
+    the old model counts: `fusion` holds the fitted numbers, `bayes` the ratio of costs at every alpha. `law` is what
+    is known of a merge before rows are looked at.
     """
 
     name: str
@@ -50,7 +52,7 @@ class Measured:
     mergeable: bool
     policy: str = ""
     fusion: Fusion | None = None
-    added_classes: bool = False
+    law: Prior = LINEAR
 
     @property
     def plain(self) -> bool:
@@ -65,9 +67,7 @@ class Measured:
         """What is known of its curve before rows are looked at."""
         if self.policy:
             return WARPED
-        if not self.mergeable:
-            return APART
-        return ADDED if self.added_classes else LINEAR
+        return self.law if self.mergeable else APART
 
 
 def family_name(recipes: Sequence[Recipe]) -> str:
@@ -90,7 +90,8 @@ def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_l
             _save(path, curve)
         wait()
     added = bool(set(workshop.data.names) - set(workshop.old_names))
-    return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable, added_classes=added)
+    law = linear_prior(added, bool(batchnorm_layers(workshop.loaded(recipes[0]).model)))
+    return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable, law=law)
 
 
 def make_merger(

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Image, Value
 
+from hf_pct.flips.choice.prior import UNKNOWN
 from hf_pct.update import Contract, update
 from hf_pct.update.candidates import ALPHAS
 
@@ -52,6 +53,7 @@ def test_an_update_of_a_timm_model_with_batchnorm(old_model, tmp_path):
     )  # fmt: skip
     assert {candidate.name for candidate in result.candidates} == {"fd-lm light", "plain"}
     assert tuple(result.candidates[0].curve.alphas) == ALPHAS
+    assert all(candidate.prior.surprise == UNKNOWN for candidate in result.candidates), "it has BatchNorm"
     assert result.report.counts.total == 30
     assert result.model.config.num_labels == 3
     with pytest.raises(ValueError, match="30 of 30 development rows are among the training rows"):

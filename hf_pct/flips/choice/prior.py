@@ -59,6 +59,16 @@ ADDED = replace(LINEAR, centre=(-0.13, 0.23), gap=(1.48, 0.39), positive_steepne
 """For merges in which the new model has added classes: their rows, all of them improvements, hold out up to some
 alpha, because the rows of the head are not merged, and are then lost together. Fitted on intents added to CLINC150."""
 
+UNKNOWN = 0.9
+"""The share of surprises among models with BatchNorm: the laws were fitted on encoders, and ResNets obey others."""
+
+
+def linear_prior(added_classes: bool = False, batchnorm: bool = False) -> Prior:
+    """What is known of a linear merge or a soup, by what the models are."""
+    law = ADDED if added_classes else LINEAR
+    return replace(law, surprise=UNKNOWN) if batchnorm else law
+
+
 WARPED = replace(LINEAR, centre=(0.2, 0.6), negative_steepness=(-0.2, 0.4), positive_steepness=(-0.2, 0.4))
 """For merges in which alpha is not itself the progress: by a Fisher, by probabilities, by groups."""
 
