@@ -3,6 +3,7 @@
     python -m benchmarks.updates                          # or make bench-update; goes on where it stopped (hours)
     python -m benchmarks.updates --only massive --seeds 1
     python -m benchmarks.updates --report_only            # the table from the answers that are there
+    python -m benchmarks.updates --resample 20            # chosen again on random development rows
     python -m benchmarks.updates --along_alpha massive    # every candidate of one update along alpha, on the test rows
 
 Weights lie in build/updates, answers on development and test rows in benchmarks/results/updates.parquet: one line per
@@ -25,11 +26,12 @@ from benchmarks.tables.inputs.models import LITES, RESNETS
 from benchmarks.tables.report import mean_interval
 from benchmarks.tables.store import Answers, read_answers, write_answers
 from benchmarks.updates.cases import CASES, UpdateCase, class_names, load_parts, save_fresh
+from benchmarks.updates.resample import HEADER, pooled_curves, resample_line
 from hf_pct.core.files import held, write_text
 from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
-from hf_pct.flips.choice.prior import APART, linear_prior
+from hf_pct.flips.choice.prior import APART, Prior, linear_prior
 from hf_pct.update.training import RECORD
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -137,12 +139,15 @@ def choose_again(key: str, names: list[str]) -> tuple[str, float]:
     for name in names:
         start = f"{DEV}{name}@"
         along = {float(part.removeprefix(start)): rows for part, rows in right.items() if part.startswith(start)}
-        case = CASES[key.rsplit("-", 1)[0]]
-        law = linear_prior(bool(case.added), case.model in (*RESNETS, *LITES))
-        prior = law if len(along) > 1 else APART
+        prior = law_of(key.rsplit("-", 1)[0]) if len(along) > 1 else APART
         candidates.append(Candidate(name, AlphaCurve.of(right[f"{DEV}old"], along), name in PLAIN, prior))
     choice = choose(candidates, Contract(margin=MARGIN))
     return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
+
+
+def law_of(name: str) -> Prior:
+    """What is known of the merges of an update, as `update` itself knows it."""
+    return linear_prior(bool(CASES[name].added), CASES[name].model in (*RESNETS, *LITES))
 
 
 def keep_test_answers(key: str, result: Any, old: str, test: Any) -> None:
@@ -241,6 +246,24 @@ def along_alpha(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def resampled(draws: int) -> str:
+    """Every budget of every update, chosen again on random development rows."""
+    choices, lines = read_choices(), [HEADER]
+    for name in CASES:
+        seeds = []
+        for key in [key for key in choices if key.rsplit("-", 1)[0] == name]:
+            cells = {part: cell for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+            offered = choices[key]["offered"]
+            every = list(dict.fromkeys(["plain", *(part for names in offered.values() for part in names)]))
+            curves = pooled_curves(cells, every, DEV)
+            rows = len(cells[f"{DEV}old"].answers)
+            seeds.append({"curves": curves, "offered": offered, "plain": PLAIN, "rows": rows})
+        if seeds:
+            contract, law = Contract(margin=MARGIN), law_of(name)
+            lines += [resample_line(name, str(budget), seeds, law, contract, draws) for budget in BUDGETS]
+    return "\n".join(lines) + "\n"
+
+
 def best_plain(seed: dict[str, tuple[float, float]]) -> float:
     return max(seed[name][0] for name in ("plain", "plain anew") if name in seed)
 
@@ -270,10 +293,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=tuple(CASES), help="updates by name")
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--report_only", action="store_true")
+    parser.add_argument("--resample", type=int, metavar="DRAWS", help="choose again on random development rows")
     parser.add_argument("--along_alpha", choices=tuple(CASES), help="show the candidates of this update along alpha")
     options = parser.parse_args(arguments)
-    if options.along_alpha:
-        print(along_alpha(options.along_alpha))
+    if options.along_alpha or options.resample:
+        print(along_alpha(options.along_alpha) if options.along_alpha else resampled(options.resample))
         return
     torch.set_num_threads(1)
     logging.set_verbosity_error()

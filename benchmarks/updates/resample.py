@@ -1,0 +1,75 @@
+"""The same candidates chosen on other development rows: what a budget gives, without the luck of one set of 500 rows.
+
+    python -m benchmarks.updates --resample 20     # draws for every update and seed; minutes, and no training
+
+A draw takes as many rows as there were development rows from all rows that were measured; the rest is the test set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.tables.store import Answers
+from hf_pct.flips.choice.choose import Candidate, choose
+from hf_pct.flips.choice.contract import Contract
+from hf_pct.flips.choice.curve import AlphaCurve
+from hf_pct.flips.choice.prior import APART, Prior
+
+HEADER = (
+    "| update | budget | draws | NFR / plain's | accuracy - best plain | more than 0.5 lost | more than 1 lost |\n"
+    "|---|---|---|---|---|---|---|"
+)
+
+
+def pooled_curves(cells: Mapping[str, Answers], names: list[str], dev: str) -> dict[str, AlphaCurve]:
+    """Every candidate along the alphas that both parts have, over development and test rows together."""
+    right = {part: cell.answers == 1 for part, cell in cells.items()}
+    old = np.concatenate([right[f"{dev}old"], right["old"]])
+    curves = {}
+    for name in names:
+        parts = [part for part in right if part.rsplit("@", 1)[0] == name and f"{dev}{part}" in right]
+        along = {float(part.rsplit("@", 1)[1]): np.concatenate([right[f"{dev}{part}"], right[part]]) for part in parts}
+        curves[name] = AlphaCurve.of(old, along)
+    return curves
+
+
+def draw_once(
+    curves: Mapping[str, AlphaCurve], plain: tuple[str, ...], rows: np.ndarray, law: Prior, contract: Contract
+) -> tuple[float, float]:
+    """Choose on these rows; accuracy and NFR of the choice on the others."""
+    rest = np.setdiff1d(np.arange(next(iter(curves.values())).total), rows)
+    candidates = [
+        Candidate(name, curve.rows(rows), name in plain, law if len(curve.alphas) > 1 else APART)
+        for name, curve in curves.items()
+    ]
+    choice = choose(candidates, contract)
+    name, alpha = (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
+    chosen = curves[name].rows(rest)
+    at = chosen.index(alpha)
+    return float(chosen.accuracy[at]), float(chosen.nfr[at])
+
+
+def resample_line(
+    name: str, budget: str, seeds: list[dict[str, Any]], law: Prior, contract: Contract, draws: int
+) -> str:
+    """One line of the table; each seed has its curves by budget, the plain models' names and how many rows to draw."""
+    rng, results = np.random.default_rng(0), []
+    for seed in seeds:
+        whole, offered = seed["curves"], seed["offered"][budget]
+        plain_names = tuple(name for name in seed["plain"] if name in whole)
+        total = whole["plain"].total
+        for _ in range(draws):
+            rows = np.sort(rng.permutation(total)[: seed["rows"]])
+            rest = np.setdiff1d(np.arange(total), rows)
+            accuracy, nfr = draw_once({n: whole[n] for n in offered}, plain_names, rows, law, contract)
+            best = max(whole[n].correct[0][rest].mean() for n in plain_names)
+            results.append((accuracy - best, nfr, whole["plain"].rows(rest).nfr[0]))
+    gain, nfr, plain = np.array(results).T
+    lost = [100 * float((-gain > limit).mean()) for limit in (0.005, 0.01)]
+    return (
+        f"| {name} | {budget} | {len(results)} | {nfr.sum() / plain.sum():.2f} | {100 * gain.mean():+.2f} | "
+        f"{lost[0]:.0f} % | {lost[1]:.0f} % |"
+    )
