@@ -12,7 +12,7 @@ DEV = "development: "
 
 
 def cells():
-    """Old is right on the first half; plain breaks 20 of these rows and mends all others; half way nothing is broken."""
+    """Old is right on the first half; plain breaks 20 of these rows and mends all others; half way none is broken."""
     rows = np.arange(400)
     old, plain = rows < 200, (rows >= 20)
     parts = {"old": old, "plain@0": plain, "plain@0.5": np.ones(400, bool), "plain@0.8": old}
