@@ -172,7 +172,7 @@ def _with_recipes(plan: Plan, request: Request, workshop: Workshop) -> tuple[Pla
         )
     try:
         plan = replace(plan, costs=estimate_sizes(plan, workshop))
-        problems += one_row_problems(plan, workshop)
+        problems += one_row_problems(plan, workshop) if recipes or sweeps else []
     except (ValueError, TypeError) as error:
         problems.append(f"training options: {error}")
     return plan, problems

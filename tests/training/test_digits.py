@@ -17,7 +17,7 @@ def digit_model(seed):
     return timm_classifier("test_resnet", [str(digit) for digit in range(10)], 16, in_chans=1)[0]
 
 
-def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_three_seeds(tmp_path):
+def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_six_seeds(tmp_path):
     few, held_out = (fixed(Digits(rows)) for rows in (slice(0, 100), slice(800, None)))
     settings = {
         "per_device_train_batch_size": 32, "learning_rate": 1e-2, "num_train_epochs": 20,
@@ -29,7 +29,7 @@ def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_three_seeds(tmp
     nfr, accuracy = {}, {}
     for method in ("none", "fd-lm"):
         found = []
-        for seed in (1, 2, 3):
+        for seed in range(1, 7):
             run = trainer(
                 tmp_path, model=digit_model(seed), old_model=old.model, method=method, **{**settings, "seed": seed}
             )
@@ -40,7 +40,7 @@ def test_focal_distillation_lowers_nfr_by_more_than_the_noise_of_three_seeds(tmp
     noise = np.hypot(nfr["none"].std(ddof=1), nfr["fd-lm"].std(ddof=1))
     print(nfr, accuracy, noise)
     assert nfr["none"].mean() - nfr["fd-lm"].mean() > noise
-    fewer = nfr["none"] - nfr["fd-lm"]  # seed by seed: how far seeds overlap depends on the kind of processor
-    assert fewer.min() > 0
-    assert fewer.mean() > fewer.std(ddof=1)
+    fewer = nfr["none"] - nfr["fd-lm"]  # seed by seed; one seed of three went the other way on one kind of processor
+    assert (fewer > 0).sum() >= 5
+    assert fewer.mean() > 2.6 * fewer.std(ddof=1) / np.sqrt(len(fewer)), "beyond a 95 % t-interval of six seeds"
     assert accuracy["fd-lm"].mean() > accuracy["none"].mean() - 0.01
