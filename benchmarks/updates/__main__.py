@@ -26,12 +26,11 @@ from benchmarks.tables.inputs.models import LITES, RESNETS
 from benchmarks.tables.report import mean_interval
 from benchmarks.tables.store import Answers, read_answers, write_answers
 from benchmarks.updates.cases import CASES, UpdateCase, class_names, load_parts, save_fresh
-from benchmarks.updates.resample import HEADER, pooled_curves, resample_line
+from benchmarks.updates.resample import HEADER, choose_among, pooled_curves, resample_line
 from hf_pct.core.files import held, write_text
-from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
-from hf_pct.flips.choice.prior import APART, Prior, linear_prior
+from hf_pct.flips.choice.prior import Prior, linear_prior
 from hf_pct.update.training import RECORD
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -134,15 +133,22 @@ def keep(lines: dict[tuple[str, str], Answers]) -> None:
 
 def choose_again(key: str, names: list[str]) -> tuple[str, float]:
     """What the rule chooses among these candidates on the kept development rows: a name and an alpha."""
-    right = {part: cell.answers == 1 for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
-    candidates = []
+    right = right_rows(key)
+    curves = {}
     for name in names:
         start = f"{DEV}{name}@"
         along = {float(part.removeprefix(start)): rows for part, rows in right.items() if part.startswith(start)}
-        prior = law_of(key.rsplit("-", 1)[0]) if len(along) > 1 else APART
-        candidates.append(Candidate(name, AlphaCurve.of(right[f"{DEV}old"], along), name in PLAIN, prior))
-    choice = choose(candidates, Contract(margin=MARGIN))
-    return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
+        curves[name] = AlphaCurve.of(right[f"{DEV}old"], along)
+    return choose_among(curves, PLAIN, law_of(key.rsplit("-", 1)[0]), Contract(margin=MARGIN))
+
+
+def right_rows(key: str) -> dict[str, np.ndarray]:
+    """Which rows of one seed are right, by candidate and alpha, of development and of test rows."""
+    return {part: cell.answers == 1 for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+
+
+def rows_to_judge(key: str) -> dict[str, np.ndarray]:
+    return {part: rows for part, rows in right_rows(key).items() if not part.startswith(DEV)}
 
 
 def law_of(name: str) -> Prior:
@@ -183,8 +189,7 @@ def read_choices() -> dict[str, Any]:
 
 def rows_of(key: str, choice: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """Row name -> (accuracy, NFR) on the test rows of one seed."""
-    cells = {part: cell for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
-    answers = {part: cell.answers == 1 for part, cell in cells.items() if not part.startswith(DEV)}
+    answers = rows_to_judge(key)
     old = answers.pop("old")
 
     def score(part: str) -> tuple[float, float]:
@@ -229,8 +234,7 @@ def along_alpha(name: str) -> str:
     found: dict[tuple[str, float], list[tuple[float, float]]] = {}
     keys = [key for key in read_choices() if key.rsplit("-", 1)[0] == name]
     for key in keys:
-        cells = {part: cell for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
-        right = {part: cell.answers == 1 for part, cell in cells.items() if not part.startswith(DEV)}
+        right = rows_to_judge(key)
         old = right.pop("old")
         best = max(right[f"{plain}@0"].mean() for plain in PLAIN if f"{plain}@0" in right)
         flips = (old & ~right["plain@0"]).mean()
@@ -252,11 +256,11 @@ def resampled(draws: int) -> str:
     for name in CASES:
         seeds = []
         for key in [key for key in choices if key.rsplit("-", 1)[0] == name]:
-            cells = {part: cell for (cell_key, part), cell in read_answers(ANSWERS).items() if cell_key == key}
+            right = right_rows(key)
             offered = choices[key]["offered"]
             every = list(dict.fromkeys(["plain", *(part for names in offered.values() for part in names)]))
-            curves = pooled_curves(cells, every, DEV)
-            rows = len(cells[f"{DEV}old"].answers)
+            curves = pooled_curves(right, every, DEV)
+            rows = len(right[f"{DEV}old"])
             seeds.append({"curves": curves, "offered": offered, "plain": PLAIN, "rows": rows})
         if seeds:
             contract, law = Contract(margin=MARGIN), law_of(name)

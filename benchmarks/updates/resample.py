@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.tables.store import Answers
 from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
@@ -24,9 +23,8 @@ HEADER = (
 )
 
 
-def pooled_curves(cells: Mapping[str, Answers], names: list[str], dev: str) -> dict[str, AlphaCurve]:
+def pooled_curves(right: Mapping[str, np.ndarray], names: list[str], dev: str) -> dict[str, AlphaCurve]:
     """Every candidate along the alphas that both parts have, over development and test rows together."""
-    right = {part: cell.answers == 1 for part, cell in cells.items()}
     old = np.concatenate([right[f"{dev}old"], right["old"]])
     curves = {}
     for name in names:
@@ -36,20 +34,16 @@ def pooled_curves(cells: Mapping[str, Answers], names: list[str], dev: str) -> d
     return curves
 
 
-def draw_once(
-    curves: Mapping[str, AlphaCurve], plain: tuple[str, ...], rows: np.ndarray, law: Prior, contract: Contract
-) -> tuple[float, float]:
-    """Choose on these rows; accuracy and NFR of the choice on the others."""
-    rest = np.setdiff1d(np.arange(next(iter(curves.values())).total), rows)
+def choose_among(
+    curves: Mapping[str, AlphaCurve], plain: tuple[str, ...], law: Prior, contract: Contract
+) -> tuple[str, float]:
+    """What `update` chooses among these candidates on their rows: a name and an alpha."""
     candidates = [
-        Candidate(name, curve.rows(rows), name in plain, law if len(curve.alphas) > 1 else APART)
+        Candidate(name, curve, name in plain, law if len(curve.alphas) > 1 else APART)
         for name, curve in curves.items()
     ]
     choice = choose(candidates, contract)
-    name, alpha = (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
-    chosen = curves[name].rows(rest)
-    at = chosen.index(alpha)
-    return float(chosen.accuracy[at]), float(chosen.nfr[at])
+    return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
 
 
 def resample_line(
@@ -64,9 +58,12 @@ def resample_line(
         for _ in range(draws):
             rows = np.sort(rng.permutation(total)[: seed["rows"]])
             rest = np.setdiff1d(np.arange(total), rows)
-            accuracy, nfr = draw_once({n: whole[n] for n in offered}, plain_names, rows, law, contract)
+            seen = {candidate: whole[candidate].rows(rows) for candidate in offered}
+            chosen, alpha = choose_among(seen, plain_names, law, contract)
+            judged = whole[chosen].rows(rest)
+            at = judged.index(alpha)
             best = max(whole[n].correct[0][rest].mean() for n in plain_names)
-            results.append((accuracy - best, nfr, whole["plain"].rows(rest).nfr[0]))
+            results.append((judged.accuracy[at] - best, judged.nfr[at], whole["plain"].rows(rest).nfr[0]))
     gain, nfr, plain = np.array(results).T
     lost = [100 * float((-gain > limit).mean()) for limit in (0.005, 0.01)]
     return (

@@ -238,14 +238,10 @@ class BCWIMerger(PushUpdateMixin, Trainer):
 
     def _without_added(self, logits: np.ndarray) -> np.ndarray:
         """The old model's logits in the new label space: it cannot answer with a class that it does not have."""
+        added = np.setdiff1d(np.arange(logits.shape[-1]), self.sides.match.new_index)
         masked = logits.copy()
-        masked[:, self._added] = -np.inf
+        masked[:, added] = -np.inf
         return masked
-
-    @property
-    def _added(self) -> np.ndarray:
-        """Places of the classes that the old model does not have, among all."""
-        return np.setdiff1d(np.arange(len(label_names_of(self.model))), self.sides.match.new_index)
 
     def _notes(self, curve: AlphaCurve) -> list[str]:
         if curve.barrier <= self.args.barrier_limit:
@@ -261,7 +257,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     def select(self, contract: Contract | None = None) -> Selection:
         """Choose an alpha by contract (that of the arguments by default), from the last sweep or a new one."""
         sweep = self.last_sweep or self.sweep()
-        prior = prior_of(self.args.method, bool(len(self._added)), bool(batchnorm_layers(self.model)))
+        prior = prior_of(self.args.method, bool(self.sides.match.added), bool(batchnorm_layers(self.model)))
         self.selection = select_alpha(sweep.curve, contract or self.args.contract(), prior)
         if not self.selection.kept:
             logger.warning(self.selection.reason)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from benchmarks.tables.store import Answers
 from benchmarks.updates.resample import pooled_curves, resample_line
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.prior import LINEAR
@@ -11,7 +10,7 @@ from hf_pct.flips.choice.prior import LINEAR
 DEV = "development: "
 
 
-def cells():
+def right_rows():
     """Old is right on the first half; plain breaks 20 of these rows and mends all others; half way none is broken."""
     rows = np.arange(400)
     old, plain = rows < 200, (rows >= 20)
@@ -20,12 +19,12 @@ def cells():
     for name, right in parts.items():
         for prefix, part in ((DEV, right[::2]), ("", right[1::2])):
             if (prefix, name) != (DEV, "plain@0.8"):  # late alphas may be missing on the development rows
-                made[prefix + name] = Answers(np.arange(200), np.ones(200, int), part.astype(int), np.arange(2), 0.0)
+                made[prefix + name] = part
     return made
 
 
 def test_both_parts_are_pooled_at_the_alphas_that_both_have():
-    curve = pooled_curves(cells(), ["plain"], DEV)["plain"]
+    curve = pooled_curves(right_rows(), ["plain"], DEV)["plain"]
     assert curve.alphas.tolist() == [0.0, 0.5]
     assert curve.total == 400
     assert curve.nfr.tolist() == [20 / 400, 0.0]
@@ -33,7 +32,7 @@ def test_both_parts_are_pooled_at_the_alphas_that_both_have():
 
 
 def test_a_line_says_what_the_choice_came_to_on_the_other_rows():
-    curves = pooled_curves(cells(), ["plain"], DEV)
+    curves = pooled_curves(right_rows(), ["plain"], DEV)
     seed = {"curves": curves, "offered": {"1": ["plain"]}, "plain": ("plain", "anew"), "rows": 200}
     line = resample_line("x", "1", [seed], LINEAR, Contract(margin=0.005, risk=None), draws=5)
     name, budget, draws, ratio, gain, half, whole = (cell.strip() for cell in line.strip("|").split("|"))
