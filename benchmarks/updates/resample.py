@@ -2,7 +2,7 @@
 
     python -m benchmarks.updates --resample 20     # draws for every update and seed; minutes, and no training
 
-A draw takes as many rows as there were development rows from all rows that were measured; the rest is the test set.
+A draw takes so many rows (`--rows 500 1000`) from all rows that were measured; the rest is the test set.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.updates.kept import kept_curve
 from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
 from hf_pct.flips.choice.prior import APART, Prior
 
 HEADER = (
-    "| update | budget | draws | NFR / plain's | accuracy - best plain | more than 0.5 lost | more than 1 lost |\n"
-    "|---|---|---|---|---|---|---|"
+    "| update | budget | rows | draws | NFR / plain's | accuracy - best plain | over 0.5 lost | over 1 lost |\n"
+    "|---|---|---|---|---|---|---|---|"
 )
 
 
-def pooled_curves(right: Mapping[str, np.ndarray], names: list[str], dev: str) -> dict[str, AlphaCurve]:
+def pooled_curves(rows: Mapping[str, np.ndarray], names: list[str], dev: str) -> dict[str, AlphaCurve]:
     """Every candidate along the alphas that both parts have, over development and test rows together."""
-    old = np.concatenate([right[f"{dev}old"], right["old"]])
+    old = np.concatenate([rows[f"{dev}old"], rows["old"]])
     curves = {}
     for name in names:
-        parts = [part for part in right if part.rsplit("@", 1)[0] == name and f"{dev}{part}" in right]
-        along = {float(part.rsplit("@", 1)[1]): np.concatenate([right[f"{dev}{part}"], right[part]]) for part in parts}
-        curves[name] = AlphaCurve.of(old, along)
+        parts = [part for part in rows if part.rsplit("@", 1)[0] == name and f"{dev}{part}" in rows]
+        along = {float(part.rsplit("@", 1)[1]): np.concatenate([rows[f"{dev}{part}"], rows[part]]) for part in parts}
+        curves[name] = kept_curve(old, along)
     return curves
 
 
@@ -47,16 +48,16 @@ def choose_among(
 
 
 def resample_line(
-    name: str, budget: str, seeds: list[dict[str, Any]], law: Prior, contract: Contract, draws: int
+    name: str, budget: str, count: int, seeds: list[dict[str, Any]], law: Prior, contract: Contract, draws: int
 ) -> str:
-    """One line of the table; each seed has its curves by budget, the plain models' names and how many rows to draw."""
+    """One line of the table, of draws of `count` rows; a seed has its curves and the plain models' names."""
     rng, results = np.random.default_rng(0), []
     for seed in seeds:
         whole, offered = seed["curves"], seed["offered"][budget]
         plain_names = tuple(name for name in seed["plain"] if name in whole)
         total = whole["plain"].total
         for _ in range(draws):
-            rows = np.sort(rng.permutation(total)[: seed["rows"]])
+            rows = np.sort(rng.permutation(total)[:count])
             rest = np.setdiff1d(np.arange(total), rows)
             seen = {candidate: whole[candidate].rows(rows) for candidate in offered}
             chosen, alpha = choose_among(seen, plain_names, law, contract)
@@ -67,6 +68,6 @@ def resample_line(
     gain, nfr, plain = np.array(results).T
     lost = [100 * float((-gain > limit).mean()) for limit in (0.005, 0.01)]
     return (
-        f"| {name} | {budget} | {len(results)} | {nfr.sum() / plain.sum():.2f} | {100 * gain.mean():+.2f} | "
+        f"| {name} | {budget} | {count} | {len(results)} | {nfr.sum() / plain.sum():.2f} | {100 * gain.mean():+.2f} | "
         f"{lost[0]:.0f} % | {lost[1]:.0f} % |"
     )

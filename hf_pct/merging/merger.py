@@ -18,6 +18,7 @@ from transformers.trainer import TRAINING_ARGS_NAME
 from ..core.files import write_text
 from ..core.fingerprints import file_hash
 from ..flips.choice.curve import AlphaCurve
+from ..flips.choice.margins import row_margins
 from ..flips.compare import compare
 from ..flips.report import FlipReport
 from ..flips.tables.predictions import Predictions, Provenance
@@ -216,6 +217,7 @@ class BCWIMerger(PushUpdateMixin, Trainer):
     def sweep(self, dataset: Data | None = None) -> Sweep:
         """Evaluate every alpha of the grid, and the probability ensemble from both ends' logits at no further cost."""
         logits: dict[float, np.ndarray] = {}
+        margins: dict[float, np.ndarray] = {}
         plain: dict[float, np.ndarray] = {}
         labels = np.empty(0)
         for alpha in self.args.grid:
@@ -225,11 +227,13 @@ class BCWIMerger(PushUpdateMixin, Trainer):
                 plain[alpha] = answers.argmax(-1) == labels
                 if self.averages(alpha):
                     answers, labels = self.logits_at(alpha, dataset)
+            if alpha < 1:
+                margins[alpha] = row_margins(answers, labels)
             logits[alpha] = answers if alpha in (0.0, 1.0) else answers.argmax(-1)
         old, new = self._without_added(logits[1.0]), logits[0.0]
         answers_at = {a: value.argmax(-1) if value.ndim == 2 else value for a, value in logits.items()}
         old_right = old.argmax(-1) == labels
-        curve = AlphaCurve.of(old_right, {a: answer == labels for a, answer in answers_at.items()})
+        curve = AlphaCurve.of(old_right, {a: answer == labels for a, answer in answers_at.items()}, margins)
         ensemble = AlphaCurve.of(old_right, {a: ensemble_answers(old, new, a) == labels for a in self.args.grid})
         plain_curve = AlphaCurve.of(old_right, plain) if plain else None
         stacked = np.stack([answers_at[float(a)] for a in curve.alphas])

@@ -16,6 +16,7 @@ from ..core.files import write_whole
 from ..flips.choice.choose import LATE_ALPHA, Candidate, choose
 from ..flips.choice.contract import Contract
 from ..flips.choice.curve import AlphaCurve
+from ..flips.choice.margins import row_margins
 from ..flips.choice.prior import APART, LINEAR, WARPED, Prior, linear_prior
 from ..flips.tables.predictions import Predictions
 from ..merging.arguments import BCWIArguments
@@ -25,13 +26,15 @@ from ..models.data import Rows
 from ..models.fingerprints import Digest
 from ..models.load.inputs import Collator
 from ..policies.fusion import Fusion
-from .planning.recipes import Recipe
+from .planning.recipes import Recipe, soup_name
 from .processes import agreed, is_main, wait
 from .training import Workshop
 
 ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
 """Where a candidate is measured. Few updates can afford more than 0.6, and every further alpha is a forward of all
 development rows, for every candidate."""
+RECALIBRATION_ROWS = 1024
+"""Training rows from which BatchNorm layers take their statistics at every alpha: a forward of each, every time."""
 SPARE_LOSS = 0.01
 """By how much a candidate may be better than the yardstick before it is merged; see `_lost_for_sure`."""
 
@@ -56,7 +59,7 @@ class Measured:
 
     @property
     def plain(self) -> bool:
-        return self.recipes[0].plain and not self.policy
+        return all(recipe.plain for recipe in self.recipes) and not self.policy
 
     def candidate(self, rows: np.ndarray | None = None) -> Candidate:
         curve = self.curve if rows is None else self.curve.rows(rows)
@@ -70,10 +73,6 @@ class Measured:
         return self.law if self.mergeable else APART
 
 
-def family_name(recipes: Sequence[Recipe]) -> str:
-    return recipes[0].family if len(recipes) == 1 else f"soup of {len(recipes)} {recipes[0].family}"
-
-
 def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None = None) -> Measured:
     """Answers of a candidate along alpha on these rows, from its folder when they are there.
 
@@ -83,29 +82,33 @@ def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_l
     mergeable = recipes[0].start == "old"
     members = "" if len(folders) == 1 else "-" + Digest().add([folder.name for folder in folders]).hex()[:8]
     part = "" if allowed_loss is None else f"-{allowed_loss:g}"
-    path = folders[0] / f"answers-{rows.fingerprint[:12]}-{len(recipes)}{members}{part}.parquet"
+    path = folders[0] / f"margins-{rows.fingerprint[:12]}-{len(recipes)}{members}{part}.parquet"
     if not agreed(path.is_file()):
-        curve = _sweep(workshop, recipes, rows, allowed_loss) if mergeable else _unmerged(workshop, folders[0], rows)
+        merged = mergeable or len(recipes) > 1
+        curve = _sweep(workshop, recipes, rows, allowed_loss) if merged else _unmerged(workshop, folders[0], rows)
         if is_main():
             _save(path, curve)
         wait()
     added = bool(set(workshop.data.names) - set(workshop.old_names))
     law = linear_prior(added, bool(batchnorm_layers(workshop.loaded(recipes[0]).model)))
-    return Measured(family_name(recipes), tuple(recipes), folders, _load(path), mergeable, law=law)
+    return Measured(soup_name(recipes), tuple(recipes), folders, _load(path), mergeable, law=law)
 
 
 def make_merger(
     workshop: Workshop, recipes: Sequence[Recipe], rows: Sequence[Mapping[str, object]], scratch: str
 ) -> BCWIMerger:
-    """The merge of a candidate with the old model, over prepared rows; several folders are averaged first."""
-    loaded = workshop.loaded(recipes[0])
+    """The merge of a candidate with the old model, over prepared rows; several folders are averaged first.
+
+    Where the old model is another architecture only alpha 0 is of use, the mean itself.
+    """
+    loaded, folders = workshop.loaded(recipes[0]), [str(workshop.place(recipe)) for recipe in recipes]
     return BCWIMerger(
-        workshop.old_folder,
-        [str(workshop.place(recipe)) for recipe in recipes],
+        workshop.old_folder if recipes[0].start == "old" else folders[0],
+        folders,
         BCWIArguments(
             output_dir=scratch, method="soup" if len(recipes) > 1 else "linear", remove_unused_columns=False,
             use_cpu=not torch.cuda.is_available(), disable_tqdm=True, report_to="none",
-            per_device_eval_batch_size=64, alphas=list(ALPHAS),
+            per_device_eval_batch_size=64, alphas=list(ALPHAS), recalibration_samples=RECALIBRATION_ROWS,
         ),
         train_dataset=workshop.prepared(loaded, workshop.data.train),
         eval_dataset=rows,
@@ -114,18 +117,24 @@ def make_merger(
 
 
 def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None) -> AlphaCurve:
-    """Alpha 1 is the old model, whose answers are there; all other alphas are forwards, smallest first."""
+    """Alpha 1 is the old model, whose answers are there; all other alphas are forwards, smallest first.
+
+    A soup that was not trained from the old model is measured at alpha 0 alone.
+    """
     prepared = workshop.prepared(workshop.loaded(recipes[0]), rows)
     order = np.argsort([_length(row) for row in prepared], kind="stable")  # rows of like length need little padding
     right: dict[float, np.ndarray] = {1.0: right_rows(workshop.old_answers(rows), rows)}
+    margins: dict[float, np.ndarray] = {}
+    back = np.argsort(order)
     with tempfile.TemporaryDirectory() as scratch:
         merger = make_merger(workshop, recipes, [prepared[i] for i in order], scratch)
-        for alpha in ALPHAS[:-1]:
+        for alpha in ALPHAS[:-1] if recipes[0].start == "old" else ALPHAS[:1]:
             logits, labels = merger.logits_at(alpha)
-            right[alpha] = (logits.argmax(-1) == labels)[np.argsort(order)]
+            right[alpha], margins[alpha] = (logits.argmax(-1) == labels)[back], row_margins(logits, labels)[back]
             if allowed_loss is not None and _is_last(alpha, right, allowed_loss):
                 break
-    return AlphaCurve.of(right[1.0], right)
+    old = right[1.0] if recipes[0].start == "old" else right.pop(1.0)
+    return AlphaCurve.of(old, right, margins)
 
 
 def _is_last(alpha: float, right: Mapping[float, np.ndarray], allowed_loss: float) -> bool:
@@ -151,9 +160,16 @@ def _length(row: Mapping[str, object]) -> int:
 
 def _unmerged(workshop: Workshop, folder: Path, rows: Rows) -> AlphaCurve:
     """A candidate of another architecture: alpha 0 alone."""
-    tables = (workshop.old_answers(rows), workshop.answers(str(folder), rows))
-    old, new = (right_rows(table, rows) for table in tables)
-    return AlphaCurve.of(old, {0.0: new})
+    old, new = workshop.old_answers(rows), workshop.answers(str(folder), rows)
+    return AlphaCurve.of(right_rows(old, rows), {0.0: right_rows(new, rows)}, {0.0: _table_margins(new, rows)})
+
+
+def _table_margins(table: Predictions, rows: Rows) -> np.ndarray:
+    """Margins of a model's own answers; unknown when it does not know every class of the rows."""
+    place = {name: index for index, name in enumerate(table.label_names or ())}
+    if table.logits is None or not set(rows.labels) <= set(place):
+        return np.full(len(rows), np.nan)
+    return row_margins(np.asarray(table.logits), np.array([place[label] for label in rows.labels]))
 
 
 def right_rows(table: Predictions, rows: Rows) -> np.ndarray:
@@ -164,15 +180,20 @@ def right_rows(table: Predictions, rows: Rows) -> np.ndarray:
 def _save(path: Path, curve: AlphaCurve) -> None:
     columns = {"old": curve.old_correct}
     columns |= {f"alpha_{alpha:g}": rows for alpha, rows in zip(curve.alphas, curve.correct, strict=True)}
+    if curve.margins is not None:
+        columns |= {f"margin_{alpha:g}": rows for alpha, rows in zip(curve.alphas, curve.margins, strict=True)}
     with write_whole(path, overwrite=True) as partial:
         pq.write_table(pa.table(columns), partial)
 
 
 def _load(path: Path) -> AlphaCurve:
     table = pq.read_table(path)
-    columns = {name: np.array(table[name].to_pylist(), bool) for name in table.column_names}
-    right = {float(name.removeprefix("alpha_")): rows for name, rows in columns.items() if name != "old"}
-    return AlphaCurve.of(columns["old"], right)
+    columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
+    right, margins = (
+        {float(name.removeprefix(start)): rows for name, rows in columns.items() if name.startswith(start)}
+        for start in ("alpha_", "margin_")
+    )
+    return AlphaCurve.of(columns["old"], right, margins)
 
 
 def is_dominated(name: str, candidates: Sequence[Candidate], contract: Contract) -> bool:

@@ -20,7 +20,7 @@ from .inputs.data import UpdateData, read_data
 from .inputs.models import load_base, same_architecture
 from .inputs.old_tables import OldTables
 from .planning.plan import POLICIES, Plan, check_request
-from .planning.recipes import Case
+from .planning.recipes import Case, mixture
 from .planning.schedule import make_schedule
 from .training import Workshop
 
@@ -158,7 +158,7 @@ def _with_recipes(plan: Plan, request: Request, workshop: Workshop) -> tuple[Pla
     if request.methods and not trained:
         trained = ["plain"]  # a policy needs a new model beside the old one
     recipes, sweeps = make_schedule(plan.case, request.budget, trained, request.start, request.seed)
-    plan = replace(plan, recipes=recipes, sweeps=sweeps)
+    plan = replace(plan, recipes=recipes, sweeps=sweeps, mixed=mixture(recipes, trained))
     problems = []
     if not recipes and not sweeps:
         asked = ", ".join(request.methods or ()) or "the methods of this case"

@@ -52,6 +52,7 @@ class Search:
             for sweep in self.plan.sweeps:
                 for recipe in self._finalists(sweep):
                     self._try(recipe)
+            self._measure_mixture()
         finally:
             self.progress.close()
         if not self.measured:
@@ -104,6 +105,15 @@ class Search:
             self._lighter[members[0].sweep] = candidate.name
             self._say_measured(candidate)
 
+    def _measure_mixture(self) -> None:
+        """Measure the mean of what the plan mixes, without families that are behind."""
+        trained = [recipe for recipe in self.plan.mixed if recipe in self._families.get(recipe.family, ())]
+        members = [recipe for recipe in trained if not self._dominated(self.measured[recipe.family].name)]
+        if len({recipe.family for recipe in members}) > 1:
+            candidate = self._measure(members)
+            self.measured[candidate.name] = candidate
+            self._say_measured(candidate)
+
     def _measure(self, recipes: Sequence[Recipe]) -> Measured:
         """A candidate on the development rows, as far along alpha as the contract can allow.
 
@@ -116,16 +126,19 @@ class Search:
 
     def _behind(self, recipe: Recipe) -> str:
         """Why a training is not worth its cost: what it would be added to, or its lighter strength, is dominated."""
+        current = self.measured.get(recipe.family)
+        if current and self._dominated(current.name):
+            return f"{current.name} is behind others at every alpha on the search rows"
+        last = self._lighter.get(recipe.sweep) if recipe.sweep else None
+        if last and self._dominated(last):
+            return f"{last}, a lighter strength, is behind others at every alpha on the search rows"
+        return ""
+
+    def _dominated(self, name: str) -> bool:
         seen, contract = self.seen(), self.plan.contract
         if contract.yardstick not in self.measured:  # not measured yet, or none is named
             contract = replace(contract, yardstick=None)
-        current = self.measured.get(recipe.family)
-        if current and len(seen) > 1 and is_dominated(current.name, seen, contract):
-            return f"{current.name} is behind others at every alpha on the search rows"
-        last = self._lighter.get(recipe.sweep) if recipe.sweep else None
-        if last and len(seen) > 1 and is_dominated(last, seen, contract):
-            return f"{last}, a lighter strength, is behind others at every alpha on the search rows"
-        return ""
+        return len(seen) > 1 and is_dominated(name, seen, contract)
 
     def _train(self, recipe: Recipe) -> bool:
         """Train, unless it diverges: a treatment that does is dropped, a plain training says that the recipe is wrong.

@@ -131,7 +131,8 @@ def _write_model(chosen: Measured, alpha: float, workshop: Workshop, folder: Pat
             return
         merged = Path(scratch) / "merged"
         method = "soup" if len(chosen.folders) > 1 else "linear"
-        merge_checkpoints(workshop.old_folder, list(chosen.folders), merged, alpha=alpha, method=method)
+        anchor = workshop.old_folder if chosen.mergeable else chosen.folders[0]  # at alpha 0 it has no say
+        merge_checkpoints(anchor, list(chosen.folders), merged, alpha=alpha, method=method)
         _copy(merged, folder)
 
 

@@ -1,7 +1,12 @@
 """The search: what is measured, what is dropped, and what an update survives."""
 
+import json
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 
 from hf_pct.flips.choice.choose import Candidate
@@ -10,6 +15,8 @@ from hf_pct.methods.base import WeightMethod
 from hf_pct.methods.registry import find_method
 from hf_pct.update import Contract, update
 from hf_pct.update import candidates as candidates_module
+from hf_pct.update import search as search_module
+from hf_pct.update.candidates import make_merger
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +60,39 @@ def test_soups_are_measured_once_when_their_last_member_is_there(setting, tmp_pa
     monkeypatch.setattr(candidates_module, "_sweep", lambda shop, recipes, *rest: (
         sizes.append((recipes[0].family, len(recipes))) or sweep(shop, recipes, *rest)))  # fmt: skip
     result = run(setting, tmp_path, methods=["plain", "fd-lm", "soup"], budget=4)
-    assert sizes == [("fd-lm light", 1), ("plain", 1), ("fd-lm light", 3)]
+    assert sizes == [("fd-lm light", 1), ("plain", 1), ("fd-lm light", 3), ("fd-lm light", 4)]
     assert "soup of 3 fd-lm light" in {candidate.name for candidate in result.candidates}
+
+
+def test_all_that_goes_on_lightly_from_the_old_model_is_one_more_soup(setting, tmp_path):
+    lines, options = [], {"methods": ["plain", "fd-lm", "soup"], "budget": 2}
+    result = run(setting, tmp_path / "work", output_dir=tmp_path / "next", announce=lines.append, **options)
+    mixed = result.candidates[-1]
+    assert mixed.name == "soup of 1 fd-lm light and 1 plain"
+    assert any(f"at no training: {mixed.name}" in line for line in lines)
+    assert not mixed.plain, "no yardstick: one of its parts was treated"
+    parts = [load_file(folder / "model.safetensors") for folder in mixed.folders]
+    with TemporaryDirectory() as scratch:
+        rows = result.workshop.prepared(result.workshop.old, result.workshop.data.dev)
+        merged = make_merger(result.workshop, mixed.recipes, rows, scratch)
+        merged.set_alpha(0.0)
+        weights = merged.model.state_dict()
+    name = "classifier.weight"
+    assert torch.allclose(weights[name], (parts[0][name] + parts[1][name]) / 2)
+    names = [entry["name"] for entry in json.loads((tmp_path / "next" / "pct_update.json").read_text())["candidates"]]
+    assert names == ["fd-lm light", "plain", mixed.name]
+
+
+@pytest.mark.parametrize("methods", [["plain", "fd-lm"], ["plain", "soup"]], ids=["no soups", "one family"])
+def test_nothing_is_mixed_where_no_soup_is_asked_for_or_one_family_is_there(setting, tmp_path, methods):
+    result = run(setting, tmp_path, methods=methods, budget=2)
+    assert not [candidate.name for candidate in result.candidates if candidate.name.startswith("soup")]
+
+
+def test_a_family_that_is_behind_is_not_mixed_in(setting, tmp_path, monkeypatch):
+    monkeypatch.setattr(search_module, "is_dominated", lambda name, *rest: name == "fd-lm light")
+    result = run(setting, tmp_path, methods=["plain", "fd-lm", "soup"], budget=2)
+    assert [candidate.name for candidate in result.candidates] == ["fd-lm light", "plain"]
 
 
 def test_alphas_that_surely_lose_too_much_are_not_measured_unless_rows_must_prove(setting, tmp_path, monkeypatch):
@@ -100,8 +138,6 @@ def test_late_alphas_are_measured_only_where_nothing_is_lost_on_the_way():
 
 
 def test_rows_of_added_classes_begin_alike_so_that_their_soup_is_a_mean(setting, tmp_path, tokenizer):
-    import torch
-
     added = [{**row, "label": "added"} for row in tiny_rows(30, seed=9)]
     train = write_rows(tmp_path / "train.jsonl", [*tiny_rows(60, seed=8), *added])
     result = update(

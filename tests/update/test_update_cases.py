@@ -4,6 +4,8 @@ import json
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 from tiny_models import INTENTS, WORDS, tiny_bert
 from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 
@@ -11,7 +13,8 @@ from hf_pct import predict
 from hf_pct.flips.choice.prior import ADDED
 from hf_pct.models.load import load_model
 from hf_pct.update import Contract, update
-from hf_pct.update.candidates import ALPHAS
+from hf_pct.update.candidates import ALPHAS, right_rows
+from hf_pct.update.write import _write_model
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +52,30 @@ def run(setting, tmp_path, **options):
 
 def test_another_tokenizer_is_distilled_through_the_old_models_own(setting, other_base, tmp_path):
     result = run(setting, tmp_path, base_model=other_base, budget=2)
-    assert [candidate.name for candidate in result.candidates] == ["plain", "fd-lm medium"]  # the yardstick first
+    names = [candidate.name for candidate in result.candidates]
+    assert names == ["plain", "fd-lm medium", "soup of 1 plain and 1 fd-lm medium"]  # the yardstick first
     assert all(candidate.curve.alphas.tolist() == [0.0] for candidate in result.candidates)
     assert "another architecture or tokenizer" in result.plan.to_text()
     distilled = result.candidates[1].folders[0]
     assert load_model(str(distilled)).model.config.num_hidden_layers == 1
+
+
+def test_trainings_from_the_base_model_are_mixed_where_nothing_can_be_merged(setting, other_base, tmp_path):
+    result = run(setting, tmp_path, base_model=other_base, budget=2)
+    mixed = result.candidates[-1]
+    assert (mixed.name, mixed.mergeable) == ("soup of 1 plain and 1 fd-lm medium", False)
+    assert mixed.curve.alphas.tolist() == [0.0]
+    starts = [result.workshop.start(recipe).state_dict() for recipe in mixed.recipes]
+    assert all(torch.equal(value, starts[1][name]) for name, value in starts[0].items()), "one start, head included"
+    folder = tmp_path / "written"
+    folder.mkdir()
+    _write_model(mixed, 0.0, result.workshop, folder)
+    written = load_file(folder / "model.safetensors")
+    parts = [load_file(part / "model.safetensors") for part in mixed.folders]
+    assert all(torch.allclose(value, (parts[0][name] + parts[1][name]) / 2) for name, value in written.items())
+    dev = result.workshop.data.dev
+    answers = predict(str(folder), dev.dataset, **result.workshop.data.columns)
+    assert np.array_equal(right_rows(answers, dev), mixed.curve.correct[0]), "what was measured is what is written"
 
 
 def test_a_patient_elodi_student_has_its_members_and_the_old_model(setting, other_base, tmp_path):
@@ -128,7 +150,8 @@ def test_only_predictions_of_the_old_model(setting, other_base, tmp_path, logits
         tables.append(str(tmp_path / f"{part}.parquet"))
     result = run(setting, tmp_path, old_model=None, old_predictions=tables, base_model=other_base, budget=2)
     names = {candidate.name for candidate in result.candidates if not candidate.policy}
-    assert names == ({"fd-lm medium", "plain"} if logits else {"plain"})
+    distilled = {"fd-lm medium", "soup of 1 plain and 1 fd-lm medium"}
+    assert names == {"plain", *(distilled if logits else ())}
     policies = {candidate.policy for candidate in result.candidates if candidate.policy}
     assert policies == ({"fusion", "bayes"} if logits else {"bayes"})
     assert result.report.counts.total == 60

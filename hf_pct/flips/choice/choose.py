@@ -157,7 +157,7 @@ def _selectable(alpha: float, contract: Contract) -> bool:
 def _fitted_points(candidate: Candidate, yard: Candidate, contract: Contract, yard_nfr: float) -> list[Point]:
     curve = candidate.curve
     accuracies, rates, flips = curve.accuracy, curve.nfr, curve.negative_flips
-    fit = fit_curve(curve, yard.curve.new_correct, candidate.prior)
+    fit = fit_curve(curve, yard.curve.new_correct, candidate.prior, yardstick_margins=yard.curve.new_margins)
     loss, nfr = fit.mean(fit.loss), fit.mean(fit.nfr)
     loss_range, nfr_range = fit.quantiles(fit.loss), fit.quantiles(fit.nfr)
     broken = np.zeros_like(fit.loss, bool)

@@ -7,7 +7,7 @@ but can never be flips, because the old model was never right on them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ..stats import accuracy_gain_interval, clopper_pearson
 @dataclass(frozen=True)
 class AlphaCurve:
     """`correct[i, j]`: whether the model at `alphas[i]` is right on row j. The first alpha is 0, the new model.
+
+    `margins`, if known, say how far each row is from another answer; an alpha without them is a row of NaN.
 
     Example:
         >>> from hf_pct.merging import AlphaCurve
@@ -28,10 +30,14 @@ class AlphaCurve:
     alphas: np.ndarray
     old_correct: np.ndarray
     correct: np.ndarray
+    margins: np.ndarray | None = None
 
     @classmethod
     def of(
-        cls, old_correct: Sequence[bool] | np.ndarray, correct: Mapping[float, Sequence[bool] | np.ndarray]
+        cls,
+        old_correct: Sequence[bool] | np.ndarray,
+        correct: Mapping[float, Sequence[bool] | np.ndarray],
+        margins: Mapping[float, np.ndarray] | None = None,
     ) -> AlphaCurve:
         """From the correctness of the old model and of each alpha, over the same rows in the same order."""
         old = np.asarray(old_correct, dtype=bool)
@@ -48,11 +54,19 @@ class AlphaCurve:
         if problems:
             raise ValueError("These rows make no curve: " + "; ".join(problems))
         alphas = np.array(sorted(rows), dtype=float)
-        return cls(alphas, old, np.stack([rows[alpha] for alpha in sorted(rows)]))
+        stacked = np.stack([rows[alpha] for alpha in sorted(rows)])
+        if not margins:
+            return cls(alphas, old, stacked)
+        unknown = np.full(len(old), np.nan)
+        return cls(alphas, old, stacked, np.stack([margins.get(alpha, unknown) for alpha in sorted(rows)]))
 
     @property
     def new_correct(self) -> np.ndarray:
         return self.correct[0]
+
+    @property
+    def new_margins(self) -> np.ndarray | None:
+        return None if self.margins is None else self.margins[0]
 
     @property
     def total(self) -> int:
@@ -76,7 +90,8 @@ class AlphaCurve:
 
     def rows(self, index: np.ndarray) -> AlphaCurve:
         """The same curve on some of the rows."""
-        return replace(self, old_correct=self.old_correct[index], correct=self.correct[:, index])
+        margins = None if self.margins is None else self.margins[:, index]
+        return AlphaCurve(self.alphas, self.old_correct[index], self.correct[:, index], margins)
 
     def index(self, alpha: float) -> int:
         return int(np.argmin(np.abs(self.alphas - alpha)))

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from .curve import AlphaCurve
+from .margins import smoothed_gains
 from .prior import LINEAR, Prior
 
 DRAWS = 2048
@@ -49,7 +50,11 @@ class CurveFit:
 
 
 def fit_curve(
-    curve: AlphaCurve, yardstick: np.ndarray | None = None, prior: Prior = LINEAR, seed: int = 0
+    curve: AlphaCurve,
+    yardstick: np.ndarray | None = None,
+    prior: Prior = LINEAR,
+    seed: int = 0,
+    yardstick_margins: np.ndarray | None = None,
 ) -> CurveFit:
     """Fit one curve. `yardstick` is the correctness, row by row, of the model that accuracy is held against."""
     rng = np.random.default_rng(seed)
@@ -65,6 +70,9 @@ def fit_curve(
     nfr = negative * (1 - negative_undone) + _middle_flips(curve, prior, rng) * arch
     gain = base_gain + negative * negative_undone - positive * positive_undone + middle
     accuracy = cells[:, yard_right].sum(1) + gain
+    evidence = smoothed_gains(curve.margins, yardstick_margins)
+    if evidence is not None:
+        weights = special.softmax(np.log(weights + 1e-300) + evidence.log_likelihood(gain))
     return CurveFit(curve.alphas, nfr, -gain, accuracy, weights)
 
 
@@ -86,8 +94,7 @@ def _flip_rates(
     if (yard != new).any():
         base_gain = cells[:, new_right].sum(1) - cells[:, yard_right].sum(1)
         log_weight += _student(base_gain, prior.base_gain, prior.base_degrees)
-    weights = np.exp(log_weight - log_weight.max())
-    return cells, weights / weights.sum()
+    return cells, special.softmax(log_weight)
 
 
 def _gain_ratio(values: np.ndarray, prior: Prior) -> np.ndarray:

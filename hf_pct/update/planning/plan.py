@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...flips.choice.contract import Contract
-from .recipes import CANDIDATE, OWN, Case, Recipe, known_methods, swept_methods
+from .recipes import CANDIDATE, OWN, Case, Recipe, known_methods, soup_name, swept_methods
 from .schedule import StrengthSweep, make_recipes, make_schedule
 
 __all__ = [
@@ -31,6 +31,8 @@ class Costs:
 class Plan:
     """Trainings in order, cheap and promising ones first, then sweeps, and what they cost.
 
+    The mean of those that are `mixed` is measured too.
+
     Example:
         >>> from hf_pct.update import Contract, Plan
         >>> from hf_pct.update.planning.plan import Case, make_recipes
@@ -45,6 +47,7 @@ class Plan:
     budget: float
     contract: Contract
     sweeps: tuple[StrengthSweep, ...] = ()
+    mixed: tuple[Recipe, ...] = ()
     costs: Costs = field(default_factory=Costs)
     rows: Mapping[str, int] = field(default_factory=dict)
 
@@ -83,6 +86,8 @@ class Plan:
         for number, recipe in enumerate(self.recipes, 1):
             lines.append(f"  {number}. {recipe.name}: {recipe.why}")
         lines += [f"  {len(self.recipes) + number}. {sweep.describe()}" for number, sweep in enumerate(self.sweeps, 1)]
+        if self.mixed:
+            lines.append(f"  and at no training: {soup_name(self.mixed)}")
         lines.append(f"cost: {self.length:g} of {self.budget:g} plain trainings")
         return "\n".join([*lines, *self._costs()])
 

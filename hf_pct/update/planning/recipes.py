@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
@@ -105,6 +106,39 @@ def wishes(
     groups = [(recipe,) for recipe in single if _wanted(recipe, wanted) and _possible(recipe, case)]
     students = [_taught(name, plain) for name in taught_methods() if name in wanted and (methods or not old)]
     return [*groups, *students]
+
+
+def soup_name(recipes: Sequence[Recipe]) -> str:
+    """How the mean of some trainings is called; a single one by its family.
+
+    Example:
+        >>> from hf_pct.update import Recipe
+        >>> from hf_pct.update.planning.recipes import soup_name
+        >>> light, plain = Recipe("a", "fd-lm", "", "light"), Recipe("b", "none", "", "plain")
+        >>> soup_name([light, light, plain])
+        'soup of 2 light and 1 plain'
+    """
+    families = Counter(recipe.family for recipe in recipes)
+    if len(recipes) == 1:
+        return recipes[0].family
+    return "soup of " + " and ".join(f"{count} {family}" for family, count in families.items())
+
+
+def mixture(recipes: Sequence[Recipe], methods: Sequence[str] | None = None) -> tuple[Recipe, ...]:
+    """The trainings whose mean is a candidate at no further training: those that start from the same weights.
+
+    Trainings that go on from one model lie in one basin, whatever their treatment, so their mean is a soup like one of
+    several seeds. From the old model only light ones are mixed: a strong one is a candidate beside the soup.
+    """
+    if not recipes or (methods is not None and "soup" not in methods):
+        return ()
+    start = recipes[0].start
+    chosen = [recipe for recipe in recipes if recipe.start == start and recipe.role == CANDIDATE and not recipe.uses]
+    if start == "old":
+        chosen = [recipe for recipe in chosen if not recipe.sweep]
+    else:
+        chosen = [recipe for recipe in chosen if recipe.seed == recipes[0].seed]  # other heads start elsewhere
+    return tuple(chosen) if len({recipe.family for recipe in chosen}) > 1 else ()
 
 
 def _first(old: bool, seed: int) -> tuple[Recipe, Recipe]:
