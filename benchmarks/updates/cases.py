@@ -51,13 +51,13 @@ CASES: dict[str, UpdateCase] = {
     "massive-short": UpdateCase("massive", 1000, 1500, "minilm-l6", test_rows=2000),
     "clinc150": UpdateCase("clinc150", 1500, 3000, old_epochs=16, dev_rows=1000),
     "clinc150-short": UpdateCase("clinc150", 1500, 3000, new_epochs=3, test_rows=2000),
-    "massive-classes": UpdateCase("massive_en", 1000, 1500, "minilm-l3", None, 16, 6, added=HELD_BACK),
+    "massive-classes": UpdateCase("massive_en", 1000, 1500, "minilm-l3", None, 16, 6, test_rows=2000, added=HELD_BACK),
     "massive-classes-short": UpdateCase("massive_en", 1000, 1500, test_rows=2000, added=HELD_BACK),
-    "behind": UpdateCase("clinc150", 1000, 3000, old_epochs=16, dev_rows=1000),
+    "behind": UpdateCase("clinc150", 750, 2000, old_epochs=16, test_rows=2000, dev_rows=667),
     "far": UpdateCase("clinc150", 750, 2000, test_rows=2000),
     "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, old_recipe=CIFAR, dev_rows=2000),
-    "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 8, 8, CIFAR, dev_rows=2000),
-    "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 6, 6, PHOTOS, 1000),
+    "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR, dev_rows=2000),
+    "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 4, 4, PHOTOS, 1000),
 }
 """Small models, so that a seed takes minutes on one processor thread; a third as many development as training
 rows where the data has them, as in MASSIVE's split. In the short ones the old model is not trained to the end, so that

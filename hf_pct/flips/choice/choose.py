@@ -25,6 +25,10 @@ seen that could afford it, so the rows must prove that this one can: the risk ma
 RISK_POWER = 0.5
 """Of k candidates the luckiest on the rows is taken, so each may take only `risk / k ** RISK_POWER` of a chance."""
 
+MARGINS_RISK = 0.3
+"""Where margins are known the risk is no larger than this, and it alone limits the loss: a count is so noisy that a
+choice by it must also be held to a fair exchange."""
+
 PLAIN_CONTRADICTION = 3.0
 """Standard errors by which a measured loss must exceed the fitted one to be believed instead of it."""
 
@@ -171,9 +175,9 @@ def _fitted_points(candidate: Candidate, yard: Candidate, contract: Contract, ya
     if contract.max_nfr is not None:
         broken |= fit.nfr > contract.max_nfr
     risk = np.where(_contradicted(curve, yard.curve.new_correct, fit), 1.0, fit.chance(broken))
-    limit = np.where(curve.alphas > LATE_ALPHA + 1e-9, min(LATE_RISK, contract.risk or 1), contract.risk or 1)
-    allowed = risk <= limit
-    if contract.max_nfr is None and contract.target_accuracy is None:
+    most = min(contract.risk or 1, MARGINS_RISK if fit.uses_margins else 1)
+    allowed = risk <= np.where(curve.alphas > LATE_ALPHA + 1e-9, min(LATE_RISK, most), most)
+    if contract.max_nfr is None and contract.target_accuracy is None and not fit.uses_margins:
         saved = np.clip(1 - nfr / max(yard_nfr, 1e-9), 0.0, 1.0)
         allowed &= loss <= contract.exchange * contract.allowed_loss * saved**2 + 1e-12
     if candidate is yard and contract.max_nfr is None and contract.target_accuracy is None:

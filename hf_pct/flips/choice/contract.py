@@ -30,7 +30,7 @@ class Contract:
         risk: the chance of a broken promise that a choice may take, by the curve fitted to the rows. None compares
             what was measured, noise and all.
         exchange: little may be lost for little: the expected loss is at most `exchange * margin * saved ** 2`, where
-            `saved` is the share of the yardstick's negative flips that are gone.
+            `saved` is the share of the yardstick's negative flips that are gone. For rows without margins.
         yardstick: the name of the candidate that accuracy is held against; unset, the most accurate plain one.
 
     Example:

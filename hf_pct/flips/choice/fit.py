@@ -25,13 +25,17 @@ _LOG_WIDTH = np.log(np.cosh(_GRID))
 
 @dataclass(frozen=True)
 class CurveFit:
-    """Draws from the posterior: `loss[i, k]` is the accuracy lost against the yardstick at `alphas[i]` in draw k."""
+    """Draws from the posterior: `loss[i, k]` is the accuracy lost against the yardstick at `alphas[i]` in draw k.
+
+    `uses_margins` says whether margins were there beside the counts, which tell several times as much.
+    """
 
     alphas: np.ndarray
     nfr: np.ndarray
     loss: np.ndarray
     accuracy: np.ndarray
     weights: np.ndarray
+    uses_margins: bool = False
 
     def mean(self, draws: np.ndarray) -> np.ndarray:
         return draws @ self.weights
@@ -73,7 +77,7 @@ def fit_curve(
     evidence = smoothed_gains(curve.margins, yardstick_margins)
     if evidence is not None:
         weights = special.softmax(np.log(weights + 1e-300) + evidence.log_likelihood(gain))
-    return CurveFit(curve.alphas, nfr, -gain, accuracy, weights)
+    return CurveFit(curve.alphas, nfr, -gain, accuracy, weights, evidence is not None)
 
 
 _CELLS = np.array([[bool(cell >> bit & 1) for cell in range(8)] for bit in range(3)])

@@ -1,9 +1,11 @@
 """Margins: the same accuracy with less noise, whatever the scale of the logits, and nothing where they mislead."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from hf_pct.flips.choice.choose import Candidate, choose
+from hf_pct.flips.choice.choose import MARGINS_RISK, Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
 from hf_pct.flips.choice.fit import fit_curve
@@ -137,3 +139,33 @@ def test_a_choice_follows_margins_where_counting_is_noise():
     with_margins, without = chosen(True), chosen(False)
     assert with_margins.risk < without.risk
     assert with_margins.loss_high - with_margins.loss_low < without.loss_high - without.loss_low
+
+
+def merged_and_plain(rng, rows):
+    """A curve along alpha with margins, and a plain yardstick of the same start."""
+    old, right, margins, yard = along_alpha(rng, rows)
+    plain = AlphaCurve.of(old, {0.0: yard > 0}, {0.0: yard})
+    return AlphaCurve.of(old, right, margins), plain
+
+
+def points_of(curve, plain, starts=("old", "old"), **contract):
+    candidates = [Candidate("merged", curve, start=starts[0]), Candidate("plain", plain, True, start=starts[1])]
+    choice = choose(candidates, Contract(margin=0.005, **contract))
+    return [point for point in choice.points if point.candidate == "merged"]
+
+
+def test_margins_of_models_that_started_elsewhere_are_not_compared():
+    curve, plain = merged_and_plain(np.random.default_rng(7), ROWS)
+    without = points_of(replace(curve, margins=None), plain)
+    assert points_of(curve, plain, starts=("old", "anew")) == without
+    assert points_of(curve, plain) != without
+
+
+def test_with_margins_the_risk_alone_limits_the_loss():
+    curve, plain = merged_and_plain(np.random.default_rng(8), 20 * ROWS)
+    strict, generous = points_of(curve, plain, exchange=0.0), points_of(curve, plain, exchange=1e6)
+    assert strict == generous
+    by_count = points_of(replace(curve, margins=None), plain, exchange=0.0)
+    assert not any(point.allowed and point.expected_loss > 0 for point in by_count)
+    assert all(point.risk <= MARGINS_RISK for point in generous if point.allowed)
+    assert any(point.allowed for point in generous)
