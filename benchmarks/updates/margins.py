@@ -25,8 +25,10 @@ def margins_line(name: str, seeds: Iterable[dict[str, AlphaCurve]]) -> str | Non
     """One line: root mean squares over candidates, alphas and seeds, in points; None without margins."""
     found: list[Sequence[float]] = []
     for curves in seeds:
-        yard = curves["plain"].new_margins
+        yard, merged = curves["plain"].new_margins, len(curves["plain"].alphas) > 1
         for curve in curves.values():
+            if (len(curve.alphas) > 1) != merged:  # a model that started elsewhere is not compared by margins
+                continue
             places = [i for i, alpha in enumerate(curve.alphas) if alpha < 1]
             found += [entry for i in places if (entry := _compared(curve, i, yard))]
     if not found:

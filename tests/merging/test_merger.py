@@ -11,6 +11,7 @@ from transformers import TimmWrapperConfig, TimmWrapperForImageClassification
 
 from hf_pct.core.errors import NotComparableError
 from hf_pct.core.fingerprints import hash_folder
+from hf_pct.flips.choice.margins import row_margins
 from hf_pct.flips.compare import compare
 from hf_pct.merging.arguments import BCWIArguments
 from hf_pct.merging.checkpoints.record import MergeRecord
@@ -62,6 +63,10 @@ def test_sweep_is_the_models_one_by_one(tmp_path, rows, old_model, new_models):
         mixed = alpha * torch.tensor(old_logits).softmax(-1) + (1 - alpha) * torch.tensor(new_logits).softmax(-1)
         right = mixed.argmax(-1).numpy() == np.array(rows["labels"])
         assert np.array_equal(sweep.ensemble.correct[i], right)
+        margins = row_margins(logits_of(model_with(old_model, state), rows), np.array(rows["labels"]))
+        if alpha < 1:  # the old model itself is not compared by margins
+            assert np.allclose(sweep.curve.margins[i], margins, atol=1e-5)
+            assert np.array_equal(sweep.curve.margins[i] > 0, sweep.curve.correct[i])
     table = sweep.table()
     assert table[-1]["nfr"] == 0.0
     assert table[-1]["ensemble_nfr"] == 0.0

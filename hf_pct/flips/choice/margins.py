@@ -24,7 +24,7 @@ PLAIN_DISAGREEMENT = 3.0
 
 
 def row_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The logit of each row's label minus the largest other one.
+    """The logit of each row's label minus the largest other one; NaN where the label is none of the columns.
 
     Example:
         >>> from hf_pct.flips.choice.margins import row_margins
@@ -32,10 +32,11 @@ def row_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
         [1.5, -1.5]
     """
     logits, labels = np.array(logits, dtype=np.float32), np.asarray(labels, dtype=int)
-    places = np.arange(len(labels))
-    own = logits[places, labels].copy()
-    logits[places, labels] = -np.inf
-    return own - logits.max(1)
+    places, known = np.arange(len(labels)), (labels >= 0) & (labels < logits.shape[1])
+    columns = np.where(known, labels, 0)
+    own = logits[places, columns].copy()
+    logits[places, columns] = -np.inf
+    return np.where(known, own - logits.max(1), np.nan)
 
 
 @dataclass(frozen=True)

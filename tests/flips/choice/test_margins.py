@@ -40,6 +40,22 @@ def test_logits_are_not_changed():
     assert logits.tolist() == [[1.0, 2.0, 3.0]]
 
 
+def test_a_label_without_a_logit_has_no_margin_and_such_rows_are_judged_by_count():
+    logits = np.array([[1.0, 2.0], [3.0, 2.0], [1.0, 2.0]])
+    margins = row_margins(logits, np.array([1, -100, 7]))
+    assert margins[0] == 1.0
+    assert np.isnan(margins[1:]).all()
+    assert smoothed_gains(margins[None], np.ones(3)) is None
+
+
+@pytest.mark.parametrize("logits", [np.full((4, 2), np.nan), np.full((4, 2), np.inf), np.ones((4, 1))])
+def test_logits_that_are_no_numbers_give_no_evidence(logits):
+    with np.errstate(invalid="ignore"):
+        margins = row_margins(logits, np.zeros(4, int))
+    assert smoothed_gains(margins[None], np.ones(4)) is None
+    assert smoothed_gains(np.ones((1, 4)), margins) is None
+
+
 def test_a_smoothed_difference_has_the_mean_of_the_count_and_little_more_than_half_of_its_error():
     rng = np.random.default_rng(1)
     truth = hard(*two_models(rng, 2_000_000)[::-1])
