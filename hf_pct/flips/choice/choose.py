@@ -25,7 +25,7 @@ seen that could afford it, so the rows must prove that this one can: the risk ma
 RISK_POWER = 0.5
 """Of k candidates the luckiest on the rows is taken, so each may take only `risk / k ** RISK_POWER` of a chance."""
 
-MARGINS_RISK = 0.3
+MARGINS_RISK = 0.2
 """Where margins are known the risk is no larger than this, and it alone limits the loss: a count is so noisy that a
 choice by it must also be held to a fair exchange."""
 

@@ -36,7 +36,8 @@ def row_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     columns = np.where(known, labels, 0)
     own = logits[places, columns].copy()
     logits[places, columns] = -np.inf
-    return np.where(known, own - logits.max(1), np.nan)
+    with np.errstate(invalid="ignore"):  # infinite logits have no difference
+        return np.where(known, own - logits.max(1), np.nan)
 
 
 @dataclass(frozen=True)
