@@ -17,6 +17,7 @@ from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
 from hf_pct.flips.choice.prior import APART, Prior
+from hf_pct.update.candidates import ALPHAS, COARSE
 
 HEADER = (
     "| update | budget | rows | draws | NFR / plain's | accuracy - best plain | over 0.5 lost | over 1 lost |\n"
@@ -38,7 +39,17 @@ def pooled_curves(rows: Mapping[str, np.ndarray], names: list[str], dev: str) ->
 def choose_among(
     curves: Mapping[str, AlphaCurve], plain: tuple[str, ...], law: Prior, contract: Contract
 ) -> tuple[str, float]:
-    """What `update` chooses among these candidates on their rows: a name and an alpha."""
+    """What `update` chooses among these candidates on their rows, a name and an alpha: coarsely, then beside it."""
+    coarse = {name: curve.at(COARSE) for name, curve in curves.items()}
+    name, alpha = _choose(coarse, plain, law, contract)
+    place = min(range(len(ALPHAS)), key=lambda i: abs(ALPHAS[i] - alpha))
+    beside = ALPHAS[max(place - 1, 0) : place + 2]
+    return _choose({**coarse, name: curves[name].at((*COARSE, *beside))}, plain, law, contract)
+
+
+def _choose(
+    curves: Mapping[str, AlphaCurve], plain: tuple[str, ...], law: Prior, contract: Contract
+) -> tuple[str, float]:
     candidates = []
     for name, curve in curves.items():
         merged = len(curve.alphas) > 1

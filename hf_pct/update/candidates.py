@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +31,10 @@ from .processes import agreed, is_main, wait
 from .training import Workshop
 
 ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
-"""Where a candidate is measured. Few updates can afford more than 0.6, and every further alpha is a forward of all
-development rows, for every candidate."""
+"""Where a candidate may be measured. Few updates can afford more than 0.6."""
+COARSE = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Where it is measured at first: every further alpha is a forward of all development rows, and between these the curve
+is smooth. Beside the alpha that is then chosen the finer ones are measured too."""
 RECALIBRATION_ROWS = 1024
 """Training rows from which BatchNorm layers take their statistics at every alpha: a forward of each, every time."""
 SPARE_LOSS = 0.01
@@ -73,8 +75,14 @@ class Measured:
         return self.law if self.mergeable else APART
 
 
-def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None = None) -> Measured:
-    """Answers of a candidate along alpha on these rows, from its folder when they are there.
+def measure(
+    workshop: Workshop,
+    recipes: Sequence[Recipe],
+    rows: Rows,
+    allowed_loss: float | None = None,
+    alphas: Sequence[float] = ALPHAS,
+) -> Measured:
+    """Answers of a candidate at some alphas on these rows, from its folder when they are there.
 
     With `allowed_loss`, larger alphas are left out once one of them cannot be chosen any more.
     """
@@ -82,16 +90,31 @@ def measure(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_l
     mergeable = recipes[0].start == "old"
     members = "" if len(folders) == 1 else "-" + Digest().add([folder.name for folder in folders]).hex()[:8]
     part = "" if allowed_loss is None else f"-{allowed_loss:g}"
+    part += "" if tuple(alphas) == ALPHAS else "-at-" + "-".join(f"{alpha:g}" for alpha in alphas)
     path = folders[0] / f"margins-{rows.fingerprint[:12]}-{len(recipes)}{members}{part}.parquet"
     if not agreed(path.is_file()):
         merged = mergeable or len(recipes) > 1
-        curve = _sweep(workshop, recipes, rows, allowed_loss) if merged else _unmerged(workshop, folders[0], rows)
+        if merged:
+            curve = _sweep(workshop, recipes, rows, allowed_loss, alphas)
+        else:
+            curve = _unmerged(workshop, folders[0], rows)
         if is_main():
             _save(path, curve)
         wait()
     added = bool(set(workshop.data.names) - set(workshop.old_names))
     law = linear_prior(added, bool(batchnorm_layers(workshop.loaded(recipes[0]).model)))
     return Measured(soup_name(recipes), tuple(recipes), folders, _load(path), mergeable, law=law)
+
+
+def look_closer(workshop: Workshop, measured: Measured, alpha: float, rows: Rows) -> Measured:
+    """The same candidate with the alphas on both sides of this one, as far as there are finer ones."""
+    place = min(range(len(ALPHAS)), key=lambda i: abs(ALPHAS[i] - alpha))
+    beside = [ALPHAS[i] for i in (place - 1, place + 1) if 0 <= i < len(ALPHAS)]
+    missing = [other for other in beside if not np.isclose(measured.curve.alphas, other).any()]
+    if not (measured.mergeable and missing) or measured.policy:
+        return measured
+    finer = measure(workshop, measured.recipes, rows, alphas=(0.0, *missing))
+    return replace(measured, curve=measured.curve.with_alphas(finer.curve))
 
 
 def make_merger(
@@ -116,7 +139,9 @@ def make_merger(
     )  # fmt: skip
 
 
-def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None) -> AlphaCurve:
+def _sweep(
+    workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_loss: float | None, alphas: Sequence[float]
+) -> AlphaCurve:
     """Alpha 1 is the old model, whose answers are there; all other alphas are forwards, smallest first.
 
     A soup that was not trained from the old model is measured at alpha 0 alone.
@@ -128,7 +153,7 @@ def _sweep(workshop: Workshop, recipes: Sequence[Recipe], rows: Rows, allowed_lo
     back = np.argsort(order)
     with tempfile.TemporaryDirectory() as scratch:
         merger = make_merger(workshop, recipes, [prepared[i] for i in order], scratch)
-        for alpha in ALPHAS[:-1] if recipes[0].start == "old" else ALPHAS[:1]:
+        for alpha in [alpha for alpha in alphas if alpha < 1] if recipes[0].start == "old" else alphas[:1]:
             logits, labels = merger.logits_at(alpha)
             right[alpha], margins[alpha] = (logits.argmax(-1) == labels)[back], row_margins(logits, labels)[back]
             if allowed_loss is not None and _is_last(alpha, right, allowed_loss):

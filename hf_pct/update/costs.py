@@ -13,7 +13,7 @@ from ..models.batchnorm import batchnorm_layers
 from ..models.data import Rows
 from ..models.load.inputs import Collator, model_rows
 from ..training.memory import estimate_memory
-from .candidates import ALPHAS
+from .candidates import COARSE
 from .planning.plan import Costs, Plan
 from .planning.recipes import Recipe
 from .processes import process_count
@@ -45,7 +45,7 @@ def time_plan(plan: Plan, workshop: Workshop) -> Plan:
     first = replace(plan.first, method="none", uses=(), settings={})
     per_step, steps = _time_steps(workshop, first)
     per_row = _time_forward(workshop, first)
-    alphas = len(ALPHAS) if first.start == "old" else 1
+    alphas = len(COARSE) if first.start == "old" else 1
     costs = replace(
         plan.costs,
         seconds_per_training=per_step * steps,

@@ -15,7 +15,7 @@ from ..flips.choice.certify import split_rows
 from ..flips.choice.choose import Candidate, choose
 from ..flips.choice.contract import Contract
 from ..training.divergence import DivergenceError
-from .candidates import Measured, is_dominated, measure
+from .candidates import ALPHAS, COARSE, Measured, is_dominated, look_closer, measure
 from .planning.plan import Plan
 from .planning.recipes import CANDIDATE, Recipe
 from .planning.schedule import StrengthSweep, short
@@ -53,6 +53,7 @@ class Search:
                 for recipe in self._finalists(sweep):
                     self._try(recipe)
             self._measure_mixture()
+            self._look_closer()
         finally:
             self.progress.close()
         if not self.measured:
@@ -114,15 +115,28 @@ class Search:
             self.measured[candidate.name] = candidate
             self._say_measured(candidate)
 
+    def _look_closer(self) -> None:
+        """Measure finer alphas beside the one that would be chosen; what must prove something has them all."""
+        seen, contract = self.seen(), self.plan.contract
+        if contract.certify or not seen:
+            return
+        if contract.yardstick is not None and contract.yardstick not in {candidate.name for candidate in seen}:
+            return
+        best = choose(seen, contract).best
+        if best is not None:
+            key = next(key for key, entry in self.measured.items() if entry.name == best.candidate)
+            self.measured[key] = look_closer(self.workshop, self.measured[key], best.alpha, self.workshop.data.dev)
+
     def _measure(self, recipes: Sequence[Recipe]) -> Measured:
-        """A candidate on the development rows, as far along alpha as the contract can allow.
+        """A candidate on the development rows, in coarse steps and as far along alpha as the contract can allow.
 
         Rows that must prove something may not say which alphas there are: with `certify` all are measured.
         """
         contract = self.plan.contract
         against_yardstick = contract.max_nfr is None and contract.target_accuracy is None
         loss = contract.allowed_loss if against_yardstick and not contract.certify else None
-        return measure(self.workshop, recipes, self.workshop.data.dev, loss)
+        steps = ALPHAS if contract.certify else COARSE
+        return measure(self.workshop, recipes, self.workshop.data.dev, loss, steps)
 
     def _behind(self, recipe: Recipe) -> str:
         """Why a training is not worth its cost: what it would be added to, or its lighter strength, is dominated."""

@@ -11,6 +11,7 @@ from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 
 from hf_pct.flips.choice.choose import Candidate
 from hf_pct.flips.choice.curve import AlphaCurve
+from hf_pct.merging.merger import BCWIMerger
 from hf_pct.methods.base import WeightMethod
 from hf_pct.methods.registry import find_method
 from hf_pct.update import Contract, update
@@ -60,7 +61,8 @@ def test_soups_are_measured_once_when_their_last_member_is_there(setting, tmp_pa
     monkeypatch.setattr(candidates_module, "_sweep", lambda shop, recipes, *rest: (
         sizes.append((recipes[0].family, len(recipes))) or sweep(shop, recipes, *rest)))  # fmt: skip
     result = run(setting, tmp_path, methods=["plain", "fd-lm", "soup"], budget=4)
-    assert sizes == [("fd-lm light", 1), ("plain", 1), ("fd-lm light", 3), ("fd-lm light", 4)]
+    assert sizes[:4] == [("fd-lm light", 1), ("plain", 1), ("fd-lm light", 3), ("fd-lm light", 4)]
+    assert len(sizes) <= 5, "and the chosen one once more, in finer steps"
     assert "soup of 3 fd-lm light" in {candidate.name for candidate in result.candidates}
 
 
@@ -100,8 +102,26 @@ def test_alphas_that_surely_lose_too_much_are_not_measured_unless_rows_must_prov
     short = run(setting, tmp_path / "short", budget=1).candidates[0].curve.alphas.tolist()
     contract = Contract(margin=0.02, max_nfr=0.5, certify=True)
     whole = run(setting, tmp_path / "whole", budget=1, contract=contract).candidates[0].curve.alphas.tolist()
-    assert short == [0.0, 1.0]
+    assert short == [0.0, 0.1, 1.0], "the closer look beside alpha 0 is one step"
     assert whole == list(candidates_module.ALPHAS)
+
+
+def test_alphas_are_measured_in_coarse_steps_and_finely_beside_the_choice(setting, tmp_path, monkeypatch):
+    asked = []
+    logits_at = BCWIMerger.logits_at
+    monkeypatch.setattr(BCWIMerger, "logits_at", lambda self, alpha, *rest: (
+        asked.append(alpha) or logits_at(self, alpha, *rest)))  # fmt: skip
+    monkeypatch.setattr(candidates_module, "_is_last", lambda alpha, right, allowed: alpha >= 0.6)
+    result = run(setting, tmp_path, methods=["plain", "fd-lm"], budget=2, contract=Contract(margin=0.05))
+    first, other = (candidate.curve.alphas.tolist() for candidate in result.candidates)
+    coarse = [0.0, 0.2, 0.4, 0.6, 1.0]
+    assert sorted([first == coarse, other == coarse]) == [False, True]
+    finer = sorted({*first, *other} - set(coarse))
+    assert asked == [*coarse[:-1], *coarse[:-1], 0.0, *finer]
+    assert any(np.isclose(result.shipped.alpha, [alpha - 0.1, alpha, alpha + 0.1]).any() for alpha in finer)
+    again = run(setting, tmp_path, methods=["plain", "fd-lm"], budget=2, contract=Contract(margin=0.05))
+    assert asked == [*coarse[:-1], *coarse[:-1], 0.0, *finer], "answers are kept"
+    assert again.shipped == result.shipped
 
 
 def test_a_loss_is_sure_when_rows_prove_it():

@@ -93,6 +93,22 @@ class AlphaCurve:
         margins = None if self.margins is None else self.margins[:, index]
         return AlphaCurve(self.alphas, self.old_correct[index], self.correct[:, index], margins)
 
+    def at(self, alphas: Sequence[float]) -> AlphaCurve:
+        """The same curve at those of its alphas alone."""
+        keep = [i for i, alpha in enumerate(self.alphas) if np.isclose(alphas, alpha).any()]
+        margins = None if self.margins is None else self.margins[keep]
+        return AlphaCurve(self.alphas[keep], self.old_correct, self.correct[keep], margins)
+
+    def with_alphas(self, other: AlphaCurve) -> AlphaCurve:
+        """This curve and what another one of the same rows has at further alphas."""
+        right: dict[float, np.ndarray] = {}
+        margins: dict[float, np.ndarray] = {}
+        for curve in (other, self):
+            right |= dict(zip(curve.alphas.tolist(), curve.correct, strict=True))
+            if curve.margins is not None:
+                margins |= dict(zip(curve.alphas.tolist(), curve.margins, strict=True))
+        return AlphaCurve.of(self.old_correct, right, margins)
+
     def index(self, alpha: float) -> int:
         return int(np.argmin(np.abs(self.alphas - alpha)))
 
