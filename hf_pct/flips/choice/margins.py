@@ -3,7 +3,7 @@
 A row's margin is the logit of its label minus the largest other one, so accuracy is the share of margins above zero.
 Counting them forgets how near zero they are: on 500 rows the difference of two models' accuracies is off by most of a
 point. Smoothed, a row near zero counts in part, so that two models that differ little on it differ little in the sum:
-the difference has nearly the same mean and about half of the error (`python -m benchmarks.updates --margins`).
+the difference has nearly the same mean and little more than half of the error (`python -m benchmarks.updates --margins`).
 
 It is used to choose, never to prove: a certificate and a gate count rows.
 """
@@ -15,12 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-WIDTH = 0.5
+WIDTH = 0.35
 """Of the smoothing, in standard deviations of a model's own margins: its logits may be of any scale."""
 DOUBT = 0.0015
 """By how much the mean of a smoothed difference is usually off; fitted where the pooled rows of updates show it."""
 PLAIN_DISAGREEMENT = 3.0
 """Standard errors between what was counted and what was smoothed beyond which the count alone is believed."""
+MOST_SHARED = 0.8
+"""The largest part of a count's information that a smoothed difference is taken to tell again."""
 
 
 def row_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -72,7 +74,9 @@ def smoothed_gains(margins: np.ndarray | None, yardstick: np.ndarray | None) -> 
     error = np.sqrt((hard - soft).var(1) / rows + DOUBT**2)
     if (np.abs(apart) > PLAIN_DISAGREEMENT * error).any():
         return None
-    covariance = np.atleast_2d(np.cov(soft)) / rows + DOUBT**2 * (0.5 + 0.5 * np.eye(len(at)))
+    # the same rows are counted by the fit, so only what smoothing tells beyond the count is new
+    shared = min(soft.var(1).mean() / max(hard.var(1).mean(), 1e-12), MOST_SHARED)
+    covariance = np.atleast_2d(np.cov(soft)) / (rows * (1 - shared)) + DOUBT**2 * (0.5 + 0.5 * np.eye(len(at)))
     return SmoothedGains(at, soft.mean(1), covariance)
 
 

@@ -55,17 +55,19 @@ def test_logits_that_are_no_numbers_give_no_evidence(logits):
     assert smoothed_gains(np.ones((1, 4)), margins) is None
 
 
-def test_a_smoothed_difference_has_the_mean_of_the_count_and_little_more_than_half_of_its_error():
+def test_a_smoothed_difference_has_the_mean_of_the_count_and_two_thirds_of_its_error():
     rng = np.random.default_rng(1)
     truth = hard(*two_models(rng, 2_000_000)[::-1])
     counted, smoothed = [], []
     for _ in range(400):
         yard, own = two_models(rng, ROWS)
-        counted.append(hard(own, yard))
         evidence = smoothed_gains(own[None], yard)
-        smoothed.append(evidence.gains[0])
+        if evidence is not None:  # plainly contradicted by the count, once in some hundred times
+            counted.append(hard(own, yard))
+            smoothed.append(evidence.gains[0])
+    assert len(counted) > 390
     assert abs(np.mean(smoothed) - truth) < 2 * DOUBT
-    assert np.std(smoothed) < 0.6 * np.std(counted)
+    assert np.std(smoothed) < 0.67 * np.std(counted)
 
 
 def test_the_scale_of_the_logits_does_not_matter():
@@ -113,7 +115,7 @@ def test_with_margins_the_interval_of_the_loss_is_narrower_and_still_covers():
     _, right, _, yard = along_alpha(rng, 1_000_000)
     truth = {alpha: float((yard > 0).mean() - rows.mean()) for alpha, rows in right.items()}
     covered, widths = [], []
-    for _ in range(120):
+    for _ in range(300):
         old, right, margins, yard = along_alpha(rng, ROWS)
         fits = [
             fit_curve(AlphaCurve.of(old, right, known), yard > 0, yardstick_margins=yard) for known in (None, margins)
@@ -122,7 +124,7 @@ def test_with_margins_the_interval_of_the_loss_is_narrower_and_still_covers():
         widths.append((with_margins[:, 1] - with_margins[:, 0]) / (without[:, 1] - without[:, 0]))
         covered.append([low <= truth[a] <= high for a, (low, high) in zip(margins, with_margins, strict=True)])
     assert np.mean(widths) < 0.9
-    assert np.mean(covered) > 0.85  # 90 % are meant
+    assert np.mean(covered) > 0.89  # 90 % are meant
 
 
 def test_some_rows_of_a_curve_keep_their_margins():
