@@ -3,7 +3,8 @@
 A row's margin is the logit of its label minus the largest other one, so accuracy is the share of margins above zero.
 Counting them forgets how near zero they are: on 500 rows the difference of two models' accuracies is off by most of a
 point. Smoothed, a row near zero counts in part, so that two models that differ little on it differ little in the sum:
-the difference has nearly the same mean and little more than half of the error (`python -m benchmarks.updates --margins`).
+the difference has nearly the same mean and little more than half of the error, see
+`python -m benchmarks.updates --margins`.
 
 It is used to choose, never to prove: a certificate and a gate count rows.
 """
