@@ -77,7 +77,7 @@ class BCWIArguments(TrainingArguments):
         default=0.5,
         metadata={
             "help": "Chance of losing more than the margin that the choice may take, by a curve fitted to the rows; "
-            "none: compare what was measured, noise and all."
+            "the default means 0.2 with margins, as in a sweep; none: compare what was measured, noise and all."
         },
     )
     max_nfr: float | None = field(default=None, metadata={"help": "Flips allowed; the most accurate alpha is taken."})

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--risk",
         type=float,
         default=0.5,
-        help="chance of losing more, by the fitted curve; 0: measured rates",
+        help="chance of losing more, by the fitted curve; the default means 0.2 with margins; 0: measured rates",
     )
     contract.add_argument("--target_accuracy", type=float, help="accuracy to reach instead: a target's lower bound")
     contract.add_argument("--test_confidence", type=float, help="ask for a paired test at this level, such as 0.95")

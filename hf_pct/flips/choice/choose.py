@@ -8,12 +8,12 @@ on request by what was measured or by a paired test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..stats import non_inferiority, upper_bound
-from .contract import Contract
+from .contract import DEFAULT_RISK, Contract
 from .curve import AlphaCurve
 from .fit import CurveFit, fit_curve
 from .prior import LINEAR, Prior
@@ -26,8 +26,8 @@ RISK_POWER = 0.5
 """Of k candidates the luckiest on the rows is taken, so each may take only `risk / k ** RISK_POWER` of a chance."""
 
 MARGINS_RISK = 0.2
-"""Where margins are known the risk is no larger than this, and it alone limits the loss: a count is so noisy that a
-choice by it must also be held to a fair exchange."""
+"""Where margins are known the default risk is no larger than this, and the risk alone limits the loss: a count is so
+noisy that a choice by it must also be held to a fair exchange."""
 
 PLAIN_CONTRADICTION = 3.0
 """Standard errors by which a measured loss must exceed the fitted one to be believed instead of it."""
@@ -119,19 +119,21 @@ def choose(candidates: Sequence[Candidate], contract: Contract | None = None) ->
     contract = contract or Contract()
     check_candidates(candidates)
     yard = find_yardstick(candidates, contract)
-    yard_nfr = float(yard.curve.nfr[0])
     points: list[Point] = []
     for candidate in candidates:
-        judge = _fitted_points if contract.fitted else _measured_points
-        points += judge(candidate, yard, _shared_risk(contract, len(candidates)), yard_nfr)
+        if contract.fitted:
+            points += _fitted_points(candidate, yard, contract, len(candidates))
+        else:
+            points += _measured_points(candidate, yard, contract)
     allowed = [point for point in points if point.allowed]
     best = min(allowed, key=lambda point: _rank(point, contract)) if allowed else None
     return Choice(tuple(points), best, yard.name, contract)
 
 
-def _shared_risk(contract: Contract, count: int) -> Contract:
-    """The contract that each of so many candidates is held to."""
-    return contract if contract.risk is None else replace(contract, risk=contract.risk / count**RISK_POWER)
+def _largest_risk(contract: Contract, count: int, uses_margins: bool) -> float:
+    """The chance of a broken promise that each of so many candidates may take."""
+    shared = (contract.risk or 1.0) / count**RISK_POWER
+    return min(shared, MARGINS_RISK) if uses_margins and contract.risk == DEFAULT_RISK else shared
 
 
 def check_candidates(candidates: Sequence[Candidate]) -> None:
@@ -160,7 +162,7 @@ def _selectable(alpha: float, contract: Contract) -> bool:
     return bool(alpha < 1.0 or contract.allow_old)
 
 
-def _fitted_points(candidate: Candidate, yard: Candidate, contract: Contract, yard_nfr: float) -> list[Point]:
+def _fitted_points(candidate: Candidate, yard: Candidate, contract: Contract, count: int) -> list[Point]:
     curve = candidate.curve
     accuracies, rates, flips = curve.accuracy, curve.nfr, curve.negative_flips
     margins = yard.curve.new_margins if candidate.start == yard.start else None
@@ -175,10 +177,10 @@ def _fitted_points(candidate: Candidate, yard: Candidate, contract: Contract, ya
     if contract.max_nfr is not None:
         broken |= fit.nfr > contract.max_nfr
     risk = np.where(_contradicted(curve, yard.curve.new_correct, fit), 1.0, fit.chance(broken))
-    most = min(contract.risk or 1, MARGINS_RISK if fit.uses_margins else 1)
+    most = _largest_risk(contract, count, fit.uses_margins)
     allowed = risk <= np.where(curve.alphas > LATE_ALPHA + 1e-9, min(LATE_RISK, most), most)
     if contract.max_nfr is None and contract.target_accuracy is None and not fit.uses_margins:
-        saved = np.clip(1 - nfr / max(yard_nfr, 1e-9), 0.0, 1.0)
+        saved = np.clip(1 - nfr / max(float(yard.curve.nfr[0]), 1e-9), 0.0, 1.0)
         allowed &= loss <= contract.exchange * contract.allowed_loss * saved**2 + 1e-12
     if candidate is yard and contract.max_nfr is None and contract.target_accuracy is None:
         allowed[0] = True  # the yardstick loses nothing against itself
@@ -206,7 +208,7 @@ def _contradicted(curve: AlphaCurve, reference: np.ndarray, fit: CurveFit) -> np
     return lost.mean(1) - believed > PLAIN_CONTRADICTION * np.sqrt(noise + spread)
 
 
-def _measured_points(candidate: Candidate, yard: Candidate, contract: Contract, yard_nfr: float) -> list[Point]:
+def _measured_points(candidate: Candidate, yard: Candidate, contract: Contract) -> list[Point]:
     curve, points = candidate.curve, []
     reference = yard.curve.new_correct
     losses = reference.mean() - curve.accuracy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+DEFAULT_RISK = 0.5
 _STRICT = ("delta", "search_share", "confidence", "risk")
 
 
@@ -27,8 +28,8 @@ class Contract:
         search_share: the part of the rows that the search may look at.
         seed: of the split.
         allow_old: whether alpha = 1, which is no update at all, may be chosen.
-        risk: the chance of a broken promise that a choice may take, by the curve fitted to the rows. None compares
-            what was measured, noise and all.
+        risk: the chance of a broken promise that a choice may take, by the curve fitted to the rows: 0.5, or 0.2 where
+            margins are known, unless you give another. None compares what was measured, noise and all.
         exchange: little may be lost for little: the expected loss is at most `exchange * margin * saved ** 2`, where
             `saved` is the share of the yardstick's negative flips that are gone. For rows without margins.
         yardstick: the name of the candidate that accuracy is held against; unset, the most accurate plain one.
@@ -49,7 +50,7 @@ class Contract:
     search_share: float = 0.5
     seed: int = 0
     allow_old: bool = False
-    risk: float | None = 0.5
+    risk: float | None = DEFAULT_RISK
     exchange: float = 5.0
     yardstick: str | None = None
 

@@ -186,3 +186,6 @@ def test_with_margins_the_risk_alone_limits_the_loss():
     assert not any(point.allowed and point.expected_loss > 0 for point in by_count)
     assert all(point.risk <= MARGINS_RISK for point in generous if point.allowed)
     assert any(point.allowed for point in generous)
+    own = points_of(curve, plain, risk=0.49)  # a risk that somebody gave is the one that counts, shared by two
+    assert {point.allowed for point in own if 0.25 < point.risk < 0.49 / np.sqrt(2)} <= {True}
+    assert sum(point.allowed for point in own) >= sum(point.allowed for point in generous)
