@@ -200,7 +200,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3, help="how many")
     parser.add_argument("--report_only", action="store_true")
     parser.add_argument("--resample", type=int, metavar="DRAWS", help="choose again on random development rows")
-    parser.add_argument("--rows", type=int, nargs="+", default=[500], help="how many of them")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[], help="how many of them; each update's own by default"
+    )
     parser.add_argument(
         "--time_again", action="store_true", help="what lies beside the trainings, which must be there"
     )

@@ -109,7 +109,7 @@ def resampled(draws: int, counts: list[int]) -> str:
     lines, contract = [HEADER], Contract(margin=MARGIN)
     for name in CASES:
         seeds = pooled_seeds(name)
-        for count in counts if seeds else ():
+        for count in (counts or [CASES[name].dev_rows]) if seeds else ():
             lines += [resample_line(name, str(b), count, seeds, law_of(name), contract, draws) for b in BUDGETS]
     return "\n".join(lines) + "\n"
 
