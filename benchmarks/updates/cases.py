@@ -57,11 +57,12 @@ CASES: dict[str, UpdateCase] = {
     "far": UpdateCase("clinc150", 750, 2000, test_rows=2000),
     "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, old_recipe=CIFAR, dev_rows=2000),
     "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR, dev_rows=2000),
+    "grocery-short": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 2, 2, PHOTOS, 1000),
     "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 4, 4, PHOTOS, 1000),
 }
 """Small models, so that a seed takes minutes on one processor thread; a third as many development as training
-rows where the data has them, as in MASSIVE's split. In the short ones the old model is not trained to the end, so that
-much of what an update gains is more training, and little can be undone for nothing."""
+rows where the data has them, as in MASSIVE's split. In the short ones models are not trained to the end, so that much of
+what an update gains is more training, and little can be undone for nothing."""
 
 
 def load_parts(case: UpdateCase, seed: int) -> dict[str, Dataset]:

