@@ -61,7 +61,7 @@ CASES: dict[str, UpdateCase] = {
     "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 4, 4, PHOTOS, 1000),
 }
 """Small models, so that a seed takes minutes on one processor thread; a third as many development as training
-rows where the data has them, as in MASSIVE's split. In the short ones models are not trained to the end, so that much of
+rows where the data has them, as in MASSIVE's split. In the short ones models are not trained to the end: much of
 what an update gains is more training, and little can be undone for nothing."""
 
 
