@@ -42,7 +42,7 @@ from benchmarks.updates.reports import (
     read_choices,
     report,
     resampled,
-)  # fmt: skip
+)
 from hf_pct.core.files import held, write_text
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve

@@ -17,7 +17,7 @@ from hf_pct.flips.choice.choose import Candidate, choose
 from hf_pct.flips.choice.contract import Contract
 from hf_pct.flips.choice.curve import AlphaCurve
 from hf_pct.flips.choice.prior import APART, Prior
-from hf_pct.update.candidates import ALPHAS, COARSE
+from hf_pct.update.candidates import COARSE, finer_alphas
 
 HEADER = (
     "| update | budget | rows | draws | NFR / plain's | accuracy - best plain | over 0.5 lost | over 1 lost |\n"
@@ -42,9 +42,8 @@ def choose_among(
     """What `update` chooses among these candidates on their rows, a name and an alpha: coarsely, then beside it."""
     coarse = {name: curve.at(COARSE) for name, curve in curves.items()}
     name, alpha = _choose(coarse, plain, law, contract)
-    place = min(range(len(ALPHAS)), key=lambda i: abs(ALPHAS[i] - alpha))
-    beside = ALPHAS[max(place - 1, 0) : place + 2]
-    return _choose({**coarse, name: curves[name].at((*COARSE, *beside))}, plain, law, contract)
+    closer = curves[name].at((*COARSE, *finer_alphas(alpha)))
+    return _choose({**coarse, name: closer}, plain, law, contract)
 
 
 def _choose(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from transformers import TrainingArguments
 
+from ..flips.choice.contract import DEFAULT_RISK
 from ..flips.metric_names import lower_is_better
 from ..methods.base import MergeRule
 from ..methods.settings import settings_of
@@ -74,7 +75,7 @@ class BCWIArguments(TrainingArguments):
         default=None, metadata={"help": "Ask for a paired test at this level instead of the measured accuracy."}
     )
     risk: float | None = field(
-        default=0.5,
+        default=DEFAULT_RISK,
         metadata={
             "help": "Chance of losing more than the margin that the choice may take, by a curve fitted to the rows; "
             "the default means 0.2 with margins, as in a sweep; none: compare what was measured, noise and all."

@@ -106,11 +106,15 @@ def measure(
     return Measured(soup_name(recipes), tuple(recipes), folders, _load(path), mergeable, law=law)
 
 
-def look_closer(workshop: Workshop, measured: Measured, alpha: float, rows: Rows) -> Measured:
-    """The same candidate with the alphas on both sides of this one, as far as there are finer ones."""
+def finer_alphas(alpha: float) -> tuple[float, ...]:
+    """The alphas on both sides of this one, as far as there are any."""
     place = min(range(len(ALPHAS)), key=lambda i: abs(ALPHAS[i] - alpha))
-    beside = [ALPHAS[i] for i in (place - 1, place + 1) if 0 <= i < len(ALPHAS)]
-    missing = [other for other in beside if not np.isclose(measured.curve.alphas, other).any()]
+    return tuple(ALPHAS[i] for i in (place - 1, place + 1) if 0 <= i < len(ALPHAS))
+
+
+def look_closer(workshop: Workshop, measured: Measured, alpha: float, rows: Rows) -> Measured:
+    """The same candidate with the alphas on both sides of this one."""
+    missing = [other for other in finer_alphas(alpha) if not np.isclose(measured.curve.alphas, other).any()]
     if not (measured.mergeable and missing) or measured.policy:
         return measured
     finer = measure(workshop, measured.recipes, rows, alphas=(0.0, *missing))
