@@ -81,7 +81,7 @@ def test_the_kit_chooses_on_development_rows_and_writes_what_it_tried(told, name
     assert record["sentence"] in printed, "why this strength, in the kit's own words"
     tried = {point["candidate"] for point in record["points"]}
     assert record["chosen"]["candidate"] in tried
-    trained = {"fd-lm light"} if name == "intents" else {"plain", "fd-lm light", "fd-lm medium", "fd-lm paper"}
+    trained = {"fd-lm light"} if name == "intents" else {"plain", "fd-dynamic", "fd-lm light", "fd-lm medium"}
     assert {candidate for candidate in tried if not candidate.startswith("soup of")} == trained
     assert len(tried - trained) <= (name == "digits"), "and the mean of several, where several were trained"
     weights = FlipReport.load(folder / name / "updated_flips" / "flip_report.json").new.weights

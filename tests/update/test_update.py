@@ -175,6 +175,29 @@ def test_plans_by_budget():
     assert "anew" in [recipe.name for recipe in make_recipes(with_base, 4)]
 
 
+def test_plans_for_images_hold_rows_of_which_the_old_model_is_surer():
+    same = Case(same_architecture=True, added_classes=0, base_model=True, images=True)
+    assert [recipe.name for recipe in make_recipes(same, 1)] == ["fd-dynamic"]
+    assert make_recipes(same, 1)[0].settings == {"every_row": 0.0, "right_rows": 4.0, "temperature": 2.0}
+    whole = make_recipes(same, 5)
+    assert [recipe.name for recipe in whole] == [
+        "fd-dynamic", "plain", "fd-dynamic, seed 1", "anew", "fd-dynamic, seed 2",
+    ]  # fmt: skip
+    assert {recipe.family for recipe in whole} == {"fd-dynamic", "plain", "anew"}, "seeds of one family are averaged"
+    deeper = Case(same_architecture=False, added_classes=0, base_model=True, images=True)
+    assert [recipe.name for recipe in make_recipes(deeper, 2)] == ["plain", "fd-dynamic"]
+    named = make_recipes(same, 9, ["plain", "fd-lm"])
+    assert not [recipe for recipe in named if recipe.method == "fd-dynamic"], "what was not asked for is not trained"
+
+
+def test_a_method_that_is_asked_for_is_swept():
+    text = Case(same_architecture=True, added_classes=0, base_model=False)
+    swept = [recipe for recipe in make_recipes(text, 9, ["plain", "fd-dynamic"]) if recipe.method == "fd-dynamic"]
+    assert [recipe.settings["right_rows"] for recipe in swept] == [1.0, 2.0, 4.0]
+    assert all(recipe.settings["every_row"] == 0.0 for recipe in swept)
+    assert not [recipe for recipe in make_recipes(text, 9) if recipe.method == "fd-dynamic"]
+
+
 def test_the_room_is_called_as_the_function_is():
     import hf_pct
 

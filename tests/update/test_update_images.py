@@ -52,7 +52,7 @@ def test_an_update_of_a_timm_model_with_batchnorm(old_model, tmp_path):
         training={"num_train_epochs": 1, "learning_rate": 1e-2, "per_device_train_batch_size": 16}, progress=False,
     )  # fmt: skip
     names = {candidate.name for candidate in result.candidates}
-    assert names == {"fd-lm light", "plain", "soup of 1 fd-lm light and 1 plain"}
+    assert names == {"fd-dynamic", "plain", "soup of 1 fd-dynamic and 1 plain"}
     assert all({*COARSE} - {0.8} <= {*candidate.curve.alphas} <= {*ALPHAS} for candidate in result.candidates)
     assert all(candidate.prior.surprise == UNKNOWN for candidate in result.candidates), "it has BatchNorm"
     assert result.report.counts.total == 30

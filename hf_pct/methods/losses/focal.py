@@ -149,6 +149,12 @@ class DynamicFocalDistillation(FocalDistillationKL):
     Each probability is over all classes of its model, so that what the new model gives to added classes counts.
     """
 
+    strengths = (
+        {"every_row": 0.0, "right_rows": 1.0, "temperature": 2.0},
+        {"every_row": 0.0, "right_rows": 2.0, "temperature": 2.0},
+        {"every_row": 0.0, "right_rows": 4.0, "temperature": 2.0},
+    )
+
     def gate(self, batch: Batch) -> Tensor:
         return reference_is_surer(batch)
 
