@@ -107,13 +107,24 @@ class Search:
             self._say_measured(candidate)
 
     def _measure_mixture(self) -> None:
-        """Measure the mean of what the plan mixes, without families that are behind."""
+        """Measure the mean of what the plan mixes, without families that are behind.
+
+        Models that cannot be merged with the old one are measured at alpha 0 alone, so it costs little to ask whether
+        the best two are better together, even where one of them is behind: each errs on other rows.
+        """
         trained = [recipe for recipe in self.plan.mixed if recipe in self._families.get(recipe.family, ())]
-        members = [recipe for recipe in trained if not self._dominated(self.measured[recipe.family].name)]
-        if len({recipe.family for recipe in members}) > 1:
-            candidate = self._measure(members)
+        families = list(dict.fromkeys(recipe.family for recipe in trained))
+        mixed = [family for family in families if not self._dominated(self.measured[family].name)]
+        if len(mixed) < 2 and trained and trained[0].start != "old":
+            mixed = sorted(families, key=self._flips)[:2]
+        if len(mixed) > 1:
+            candidate = self._measure([recipe for recipe in trained if recipe.family in mixed])
             self.measured[candidate.name] = candidate
             self._say_measured(candidate)
+
+    def _flips(self, family: str) -> float:
+        """Unmerged, on the rows that the search may see."""
+        return float(self.measured[family].candidate(self.search_rows).curve.nfr[0])
 
     def _look_closer(self) -> None:
         """Measure finer alphas beside the one that would be chosen; what must prove something has them all."""

@@ -175,7 +175,7 @@ class Workshop:
 
     def _head_seed(self, recipe: Recipe) -> int:
         """Rows of added classes begin alike in all trainings from the old model: their soup is a mean of weights."""
-        return ADDED_ROWS_SEED if recipe.start == "old" else recipe.seed
+        return ADDED_ROWS_SEED if recipe.start == "old" else recipe.head_seed
 
     def arguments(self, recipe: Recipe, scratch: Path, **more: Any) -> PCTArguments:
         """The settings of a recipe's training."""

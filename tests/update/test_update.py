@@ -9,6 +9,7 @@ from update_kit import TRAINING, tiny_rows, tiny_setting, write_rows
 from hf_pct.cli import main
 from hf_pct.update import Contract, update
 from hf_pct.update.planning.plan import Case, make_recipes
+from hf_pct.update.planning.recipes import mixture, soup_name
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +187,9 @@ def test_plans_for_images_hold_rows_of_which_the_old_model_is_surer():
     assert {recipe.family for recipe in whole} == {"fd-dynamic", "plain", "anew"}, "seeds of one family are averaged"
     deeper = Case(same_architecture=False, added_classes=0, base_model=True, images=True)
     assert [recipe.name for recipe in make_recipes(deeper, 2)] == ["plain", "fd-dynamic"]
+    third = make_recipes(deeper, 3)[2]
+    assert (third.name, third.seed, third.head_seed) == ("fd-dynamic, seed 1", 1, 0), "its head begins alike"
+    assert soup_name(mixture(make_recipes(deeper, 4))) == "soup of 1 plain and 2 fd-dynamic and 1 fd-lm medium"
     named = make_recipes(same, 9, ["plain", "fd-lm"])
     assert not [recipe for recipe in named if recipe.method == "fd-dynamic"], "what was not asked for is not trained"
 

@@ -13,6 +13,7 @@ from hf_pct import predict
 from hf_pct.flips.choice.prior import ADDED
 from hf_pct.models.load import load_model
 from hf_pct.update import Contract, update
+from hf_pct.update import search as search_module
 from hf_pct.update.candidates import ALPHAS, COARSE, right_rows
 from hf_pct.update.write import _write_model
 
@@ -76,6 +77,12 @@ def test_trainings_from_the_base_model_are_mixed_where_nothing_can_be_merged(set
     dev = result.workshop.data.dev
     answers = predict(str(folder), dev.dataset, **result.workshop.data.columns)
     assert np.array_equal(right_rows(answers, dev), mixed.curve.correct[0]), "what was measured is what is written"
+
+
+def test_the_best_two_are_mixed_even_where_one_is_behind(setting, other_base, tmp_path, monkeypatch):
+    monkeypatch.setattr(search_module, "is_dominated", lambda name, *rest: name == "plain")
+    result = run(setting, tmp_path, base_model=other_base, budget=2)
+    assert result.candidates[-1].name == "soup of 1 plain and 1 fd-lm medium"
 
 
 def test_a_patient_elodi_student_has_its_members_and_the_old_model(setting, other_base, tmp_path):

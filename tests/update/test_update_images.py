@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
+import torch
 from datasets import ClassLabel, Dataset, Features, Image, Value
+from safetensors.torch import load_file
 
 from hf_pct.flips.choice.prior import UNKNOWN
 from hf_pct.update import Contract, update
@@ -59,3 +61,26 @@ def test_an_update_of_a_timm_model_with_batchnorm(old_model, tmp_path):
     assert result.model.config.num_labels == 3
     with pytest.raises(ValueError, match="30 of 30 development rows are among the training rows"):
         update(str(tmp_path / "old"), dev, dev)
+
+
+def test_photo_models_of_one_start_are_averaged_though_nothing_merges_with_the_old_one(old_model, tmp_path):
+    from hf_pct.models.load.timm_models import timm_classifier
+
+    base, processor = timm_classifier("test_efficientnet", ["warm", "cold"], 16)
+    base.save_pretrained(tmp_path / "base")
+    processor.save_pretrained(tmp_path / "base")
+    train, dev = colours(48, 1), colours(30, 2)
+    result = update(
+        str(tmp_path / "old"), train, dev, base_model=str(tmp_path / "base"), contract=Contract(margin=0.1), budget=3,
+        training={"num_train_epochs": 1, "learning_rate": 1e-2, "per_device_train_batch_size": 16}, progress=False,
+        output_dir=tmp_path / "new",
+    )  # fmt: skip
+    assert [recipe.name for recipe in result.plan.recipes] == ["plain", "fd-dynamic", "fd-dynamic, seed 1"]
+    by_name = {candidate.name: candidate for candidate in result.candidates}
+    soup = by_name["soup of 2 fd-dynamic"]
+    assert soup.curve.alphas.tolist() == [0.0]
+    first, second = (result.workshop.start(recipe).state_dict() for recipe in soup.recipes)
+    assert all(torch.equal(value, second[name]) for name, value in first.items()), "new heads begin alike too"
+    trained = [load_file(folder / "model.safetensors") for folder in soup.folders]
+    assert any(not torch.equal(value, trained[1][name]) for name, value in trained[0].items()), "and end apart"
+    assert [name for name in by_name if name.startswith("soup of 1 plain")], "the best two are mixed, at no training"

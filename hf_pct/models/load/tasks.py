@@ -61,7 +61,8 @@ class ImageTask:
         return [{"pixel_values": self.transform(_as_pil(value).convert(self.mode))} for value in values]
 
     def collate(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        return {"pixel_values": torch.stack([row["pixel_values"] for row in rows])}
+        pixels = torch.stack([row["pixel_values"] for row in rows])
+        return {"pixel_values": pixels.contiguous(memory_format=torch.channels_last)}  # convolutions are faster so
 
     def cost(self, row: Row) -> int:
         return 1

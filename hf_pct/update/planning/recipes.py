@@ -23,7 +23,8 @@ class Recipe:
     Recipes of one `sweep` are strengths of one method, from light to strong: when one is behind other candidates at
     every alpha, stronger ones are not trained. `length` is in units of one plain training. `uses` are trained before:
     the members of an ensemble, or the independent model of `margin`. A `member` is trained only to be used, a `short`
-    training only to rank strengths; neither is chosen.
+    training only to rank strengths; neither is chosen. `head` is the seed of a new head, where it is not that of the
+    training: trainings that begin alike can be averaged.
 
     Example:
         >>> from hf_pct.update import Recipe
@@ -43,10 +44,15 @@ class Recipe:
     length: float = 1.0
     uses: tuple[Recipe, ...] = ()
     role: str = CANDIDATE
+    head: int | None = None
+
+    @property
+    def head_seed(self) -> int:
+        return self.seed if self.head is None else self.head
 
     def to_dict(self) -> dict[str, object]:
-        """Every field, but for the last three at their defaults: they came later, and folders are named by this."""
-        later = {entry.name: entry.default for entry in fields(self)[-3:]}
+        """Every field, but for the last four at their defaults: they came later, and folders are named by this."""
+        later = {entry.name: entry.default for entry in fields(self)[-4:]}
         values = {name: value for name, value in vars(self).items() if name not in later or value != later[name]}
         if self.uses:
             values["uses"] = [recipe.to_dict() for recipe in self.uses]
@@ -87,12 +93,16 @@ def wishes(
     """Everything worth training in this case, most promising first; what stands in one group is of use only whole."""
     old = case.same_architecture and start != "anew" and not case.predictions_only
     light, plain = _first(old, seed)
-    lead, *others, paper = _pulls(light, old, dynamic=case.images and methods is None)
+    dynamic = case.images and methods is None
+    lead, *others, paper = _pulls(light, old, dynamic)
+    again = [
+        replace(
+            lead, name=f"{lead.family}, seed {seed + k}", why="one more for the soup", seed=seed + k,
+            head=None if old else seed,
+        )
+        for k in (1, 2, 3, 4, 5)
+    ]  # fmt: skip
     if old:
-        again = [
-            replace(lead, name=f"{lead.family}, seed {seed + k}", why="one more for the soup", seed=seed + k)
-            for k in (1, 2, 3, 4, 5)
-        ]
         anew = replace(plain, name="anew", family="anew", why="from the base model: the other yardstick", start="anew")
         first = [again[0], *([anew] if case.base_model else [])]
         single = [lead, plain, *first, *_asked_for(methods, light, plain), *again[1:3]]
@@ -101,8 +111,9 @@ def wishes(
         if methods is None:
             single += _asked_for(LATER_SWEEPS, light, plain)
     else:
-        # nothing can be merged here, so accuracy is only safe beside a plain model
-        single = [plain, lead, *others, paper, *_asked_for(methods, light, plain)]
+        # nothing can be merged with the old model, so accuracy is only safe beside a plain one; photo models that were
+        # trained from one pretrained network can be averaged, which gives more than another strength
+        single = [plain, lead, *(again[:1] if dynamic else []), *others, paper, *_asked_for(methods, light, plain)]
     wanted = set(methods or (*OWN, *taught_methods(), *LATER_SWEEPS))
     groups = [(recipe,) for recipe in single if _wanted(recipe, wanted) and _possible(recipe, case)]
     students = [_taught(name, plain) for name in taught_methods() if name in wanted and (methods or not old)]
@@ -138,7 +149,7 @@ def mixture(recipes: Sequence[Recipe], methods: Sequence[str] | None = None) -> 
     if start == "old":
         chosen = [recipe for recipe in chosen if not recipe.sweep]
     else:
-        chosen = [recipe for recipe in chosen if recipe.seed == recipes[0].seed]  # other heads start elsewhere
+        chosen = [recipe for recipe in chosen if recipe.head_seed == recipes[0].head_seed]  # others start elsewhere
     return tuple(chosen) if len({recipe.family for recipe in chosen}) > 1 else ()
 
 
