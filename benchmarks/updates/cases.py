@@ -57,7 +57,6 @@ CASES: dict[str, UpdateCase] = {
     "far": UpdateCase("clinc150", 750, 2000, test_rows=2000),
     "cifar10": UpdateCase("cifar10", 10000, 15000, "resnet10", None, 8, 4, CIFAR_ON, old_recipe=CIFAR, dev_rows=2000),
     "cifar10-deeper": UpdateCase("cifar10", 10000, 10000, "resnet10", "resnet18", 6, 6, CIFAR, dev_rows=2000),
-    "grocery-short": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 2, 2, PHOTOS, 1000, dev_rows=296),
     "grocery": UpdateCase("grocery_store", 800, 800, "lite0", "lite2", 4, 4, PHOTOS, 1000, dev_rows=296),
 }
 """Small models, so that a seed takes minutes on one processor thread; a third as many development as training

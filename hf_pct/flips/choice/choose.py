@@ -29,6 +29,9 @@ MARGINS_RISK = 0.2
 """Where margins are known the default risk is no larger than this, and the risk alone limits the loss: a count is so
 noisy that a choice by it must also be held to a fair exchange."""
 
+SAME_FLIPS = 0.5
+"""Rows by which expected flips must differ to count as different; between points that are alike accuracy decides."""
+
 PLAIN_CONTRADICTION = 3.0
 """Standard errors by which a measured loss must exceed the fitted one to be believed instead of it."""
 
@@ -125,9 +128,19 @@ def choose(candidates: Sequence[Candidate], contract: Contract | None = None) ->
             points += _fitted_points(candidate, yard, contract, len(candidates))
         else:
             points += _measured_points(candidate, yard, contract)
-    allowed = [point for point in points if point.allowed]
-    best = min(allowed, key=lambda point: _rank(point, contract)) if allowed else None
+    best = _best([point for point in points if point.allowed], yard, contract)
     return Choice(tuple(points), best, yard.name, contract)
+
+
+def _best(allowed: Sequence[Point], yard: Candidate, contract: Contract) -> Point | None:
+    """The first in rank, or the most accurate of those whose flips are the same but for less than half a row."""
+    if not allowed:
+        return None
+    first = min(allowed, key=lambda point: _rank(point, contract))
+    if contract.max_nfr is not None or not contract.fitted:
+        return first
+    alike = [point for point in allowed if point.expected_nfr < first.expected_nfr + SAME_FLIPS / yard.curve.total]
+    return min(alike, key=lambda point: (point.expected_loss, point.expected_nfr, -point.alpha))
 
 
 def _largest_risk(contract: Contract, count: int, uses_margins: bool) -> float:

@@ -259,3 +259,32 @@ def test_a_treatment_that_failed_by_points_is_believed_whatever_it_saves():
     unmerged = next(point for point in choice.points if point.candidate == "treated" and point.alpha == 0)
     assert unmerged.risk > 0.9
     assert not unmerged.allowed
+
+
+def unmerged(old, right):
+    return Curve(np.array([0.0]), old, right[None])
+
+
+def test_flips_that_differ_by_less_than_half_a_row_leave_the_choice_to_accuracy():
+    rng = np.random.default_rng(4)
+    old = rng.random(300) < 0.5
+    plain = old.copy()
+    plain[rng.choice(np.flatnonzero(old), 40, replace=False)] = False
+    plain[rng.choice(np.flatnonzero(~old), 45, replace=False)] = True
+    kept = old.copy()
+    lost = rng.choice(np.flatnonzero(old), 26, replace=False)
+    kept[lost] = False
+    right = [kept.copy() for _ in range(3)]
+    for answers, gained in zip(right, (40, 42, 70), strict=True):
+        answers[rng.choice(np.flatnonzero(~old), gained, replace=False)] = True
+    right[2][rng.choice(np.flatnonzero(old & kept), 2, replace=False)] = False  # two flips more, and the most accurate
+    names = ("few", "few and better", "two more and best")
+    candidates = [Candidate("plain", unmerged(old, plain), plain=True, start="anew")]
+    candidates += [Candidate(name, unmerged(old, rows), start="anew") for name, rows in zip(names, right, strict=True)]
+    choice = choose(candidates, Contract(margin=0.05))
+    assert all(point.allowed for point in choice.points)
+    first, second = (next(p for p in choice.points if p.candidate == name) for name in names[:2])
+    assert abs(first.expected_nfr - second.expected_nfr) < 0.5 / 300
+    assert choice.best.candidate == "few and better"
+    assert choose(candidates[:2], Contract(margin=0.05)).best.candidate == "few"
+    assert choose(candidates, Contract(margin=0.05, max_nfr=0.2)).best.candidate == "two more and best"
