@@ -192,10 +192,17 @@ def test_plans_for_images_hold_rows_of_which_the_old_model_is_surer():
     assert soup_name(mixture(make_recipes(deeper, 4))) == "soup of 1 plain and 2 fd-dynamic and 1 fd-lm medium"
     named = make_recipes(same, 9, ["plain", "fd-lm"])
     assert not [recipe for recipe in named if recipe.method == "fd-dynamic"], "what was not asked for is not trained"
+    asked = [recipe for recipe in make_recipes(same, 9, ["plain", "fd-dynamic", "soup"]) if not recipe.plain]
+    assert {recipe.method for recipe in asked} == {"fd-dynamic"}
+    assert [recipe.name for recipe in asked][:2] == ["fd-dynamic", "fd-dynamic, seed 1"], "narrowed, in the same order"
+    swept = [recipe.settings["right_rows"] for recipe in asked if recipe.sweep]
+    assert swept == [1.0, 2.0], "the third strength comes first, without a sweep"
 
 
 def test_a_method_that_is_asked_for_is_swept():
     text = Case(same_architecture=True, added_classes=0, base_model=False)
+    kl = [recipe for recipe in make_recipes(text, 9, ["plain", "fd-kl"]) if recipe.method == "fd-kl"]
+    assert [recipe.settings["right_rows"] for recipe in kl] == [0.25, 1.0, 5.0]
     swept = [recipe for recipe in make_recipes(text, 9, ["plain", "fd-dynamic"]) if recipe.method == "fd-dynamic"]
     assert [recipe.settings["right_rows"] for recipe in swept] == [1.0, 2.0, 4.0]
     assert all(recipe.settings["every_row"] == 0.0 for recipe in swept)

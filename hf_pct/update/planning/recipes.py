@@ -93,7 +93,7 @@ def wishes(
     """Everything worth training in this case, most promising first; what stands in one group is of use only whole."""
     old = case.same_architecture and start != "anew" and not case.predictions_only
     light, plain = _first(old, seed)
-    dynamic = case.images and methods is None
+    dynamic = case.images and (methods is None or "fd-dynamic" in methods)
     lead, *others, paper = _pulls(light, old, dynamic)
     again = [
         replace(
@@ -102,10 +102,11 @@ def wishes(
         )
         for k in (1, 2, 3, 4, 5)
     ]  # fmt: skip
+    asked = [recipe for recipe in _asked_for(methods, light, plain) if not _alike(recipe, lead)]
     if old:
         anew = replace(plain, name="anew", family="anew", why="from the base model: the other yardstick", start="anew")
         first = [again[0], *([anew] if case.base_model else [])]
-        single = [lead, plain, *first, *_asked_for(methods, light, plain), *again[1:3]]
+        single = [lead, plain, *first, *asked, *again[1:3]]
         margin = _strengths("margin", light, plain) if case.added_classes and "margin" not in (methods or ()) else []
         single += [*margin, *others, *again[3:], paper]
         if methods is None:
@@ -113,11 +114,15 @@ def wishes(
     else:
         # nothing can be merged with the old model, so accuracy is only safe beside a plain one; photo models that were
         # trained from one pretrained network can be averaged, which gives more than another strength
-        single = [plain, lead, *(again[:1] if dynamic else []), *others, paper, *_asked_for(methods, light, plain)]
+        single = [plain, lead, *(again[:1] if dynamic else []), *others, paper, *asked]
     wanted = set(methods or (*OWN, *taught_methods(), *LATER_SWEEPS))
     groups = [(recipe,) for recipe in single if _wanted(recipe, wanted) and _possible(recipe, case)]
     students = [_taught(name, plain) for name in taught_methods() if name in wanted and (methods or not old)]
     return [*groups, *students]
+
+
+def _alike(recipe: Recipe, other: Recipe) -> bool:
+    return (recipe.method, recipe.settings) == (other.method, other.settings)
 
 
 def soup_name(recipes: Sequence[Recipe]) -> str:
