@@ -59,6 +59,8 @@ def weight_column(values: object, length: int) -> np.ndarray:
     try:
         if array.dtype.kind in "mM":
             raise TypeError("dates and durations are no weights, though NumPy would count their days")
+        if array.dtype == object and any(isinstance(value, list | tuple | np.ndarray) for value in array):
+            raise TypeError("a row holds a list, which some versions of NumPy would take for its only number")
         weights = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight is not one number per row: {error}.") from error
