@@ -13,7 +13,7 @@ from ..core.files import output_problems
 from ..flips.choice.certify import find_unprovable
 from ..flips.choice.contract import Contract
 from ..flips.tables.predictions import Predictions
-from ..models.load import ImageTask, LoadedModel, load_model
+from ..models.load import LoadedModel, load_model
 from ..models.revisions import resolve_folder
 from .costs import estimate_sizes, one_row_problems
 from .inputs.data import UpdateData, read_data
@@ -149,7 +149,7 @@ def _find_case(request: Request, models: _Models, data: UpdateData) -> Case:
         predictions_only=tables is not None,
         old_logits=tables is None or (tables.has_logits and tables.covers(data.train)),
         two_forwards=request.allow_two_forwards,
-        images=isinstance(models.old.task, ImageTask),
+        images=models.old.task.kind == "image",
     )
 
 

@@ -174,7 +174,7 @@ class Workshop:
         return with_classes(self.loaded(recipe), self.data.names, self._head_seed(recipe)).train()
 
     def _head_seed(self, recipe: Recipe) -> int:
-        """Rows of added classes begin alike in all trainings from the old model: their soup is a mean of weights."""
+        """Rows of new classes begin alike in all trainings that may be averaged: their soup is a mean of weights."""
         return ADDED_ROWS_SEED if recipe.start == "old" else recipe.head_seed
 
     def arguments(self, recipe: Recipe, scratch: Path, **more: Any) -> PCTArguments:

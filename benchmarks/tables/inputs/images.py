@@ -15,6 +15,7 @@ from torch.nn import functional
 from torch.utils.data import Dataset
 
 from benchmarks import ROOT
+from hf_pct.models.load.tasks import stack_pixels
 
 _DECODED = ROOT / "build" / "tables" / "images"
 
@@ -95,6 +96,5 @@ def crop_and_mirror(batch: Tensor, padding: int) -> Tensor:
 
 
 def stack_images(rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-    """A batch with the channels last, in which small convolutions are quicker on a CPU."""
-    pixels = torch.stack([row["pixel_values"] for row in rows]).contiguous(memory_format=torch.channels_last)
-    return {"pixel_values": pixels, "labels": torch.tensor([row["labels"] for row in rows])}
+    """A batch as the kit makes one."""
+    return {"pixel_values": stack_pixels(rows), "labels": torch.tensor([row["labels"] for row in rows])}

@@ -133,14 +133,16 @@ def choose(candidates: Sequence[Candidate], contract: Contract | None = None) ->
 
 
 def _best(allowed: Sequence[Point], yard: Candidate, contract: Contract) -> Point | None:
-    """The first in rank, or the most accurate of those whose flips are the same but for less than half a row."""
+    """With `max_nfr` the most accurate; else the fewest flips, and of those alike within half a row the best."""
     if not allowed:
         return None
-    first = min(allowed, key=lambda point: _rank(point, contract))
-    if contract.max_nfr is not None or not contract.fitted:
+    if contract.max_nfr is not None:
+        return min(allowed, key=_by_accuracy)
+    first = min(allowed, key=_by_flips)
+    if not contract.fitted:
         return first
-    alike = [point for point in allowed if point.expected_nfr < first.expected_nfr + SAME_FLIPS / yard.curve.total]
-    return min(alike, key=lambda point: (point.expected_loss, point.expected_nfr, -point.alpha))
+    fewest = first.expected_nfr + SAME_FLIPS / yard.curve.total
+    return min((point for point in allowed if point.expected_nfr < fewest), key=_by_accuracy)
 
 
 def _largest_risk(contract: Contract, count: int, uses_margins: bool) -> float:
@@ -165,10 +167,14 @@ def check_candidates(candidates: Sequence[Candidate]) -> None:
         raise ValueError("These candidates cannot be compared: " + "; ".join(problems))
 
 
-def _rank(point: Point, contract: Contract) -> tuple[float, ...]:
-    """Fewest flips, then accuracy, then the larger alpha; with `max_nfr` accuracy comes first."""
-    flips = (point.expected_nfr, point.expected_loss)
-    return (*(flips if contract.max_nfr is None else flips[::-1]), -point.alpha)
+def _by_flips(point: Point) -> tuple[float, ...]:
+    """Fewest flips, then accuracy, then the larger alpha."""
+    return point.expected_nfr, point.expected_loss, -point.alpha
+
+
+def _by_accuracy(point: Point) -> tuple[float, ...]:
+    """Accuracy, then fewest flips, then the larger alpha."""
+    return point.expected_loss, point.expected_nfr, -point.alpha
 
 
 def _selectable(alpha: float, contract: Contract) -> bool:

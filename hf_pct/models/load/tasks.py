@@ -47,6 +47,11 @@ class TextTask:
         return len(row["input_ids"])
 
 
+def stack_pixels(rows: Sequence[Row]) -> torch.Tensor:
+    """A batch of images with the channels last, in which convolutions are faster on a processor."""
+    return torch.stack([row["pixel_values"] for row in rows]).contiguous(memory_format=torch.channels_last)
+
+
 @dataclass(frozen=True)
 class ImageTask:
     """Images for an image classifier; `transform` turns one PIL image into one tensor."""
@@ -61,8 +66,7 @@ class ImageTask:
         return [{"pixel_values": self.transform(_as_pil(value).convert(self.mode))} for value in values]
 
     def collate(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
-        pixels = torch.stack([row["pixel_values"] for row in rows])
-        return {"pixel_values": pixels.contiguous(memory_format=torch.channels_last)}  # convolutions are faster so
+        return {"pixel_values": stack_pixels(rows)}
 
     def cost(self, row: Row) -> int:
         return 1
