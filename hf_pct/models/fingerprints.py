@@ -93,11 +93,12 @@ def data_fingerprint(columns: Iterable[Iterable[object]]) -> str:
     for column in columns:
         digest.add("column")
         for value in column:
-            digest.add(_encoded_image(value) if isinstance(value, dict) and "bytes" in value else value)
+            digest.add(encoded_image(value) if isinstance(value, dict) and "bytes" in value else value)
     return digest.hex()
 
 
-def _encoded_image(image: JsonObject) -> bytes:
+def encoded_image(image: JsonObject) -> bytes:
+    """The file of an image that `datasets` has not decoded: its bytes, or what lies at its path."""
     if image["bytes"] is not None:
         return image["bytes"]
     with open(image["path"], "rb") as file:

@@ -127,6 +127,12 @@ def _load(request: Request) -> _Models:
         loaded["base"] = _attempt("base_model", problems, lambda: load_base(str(request.base_model)))
     if request.old_predictions:
         loaded["tables"] = _attempt("old_predictions", problems, lambda: OldTables.load(request.old_predictions))
+    old, base = loaded.get("old"), loaded.get("base")
+    if old and base and old.task.kind != base.task.kind:
+        problems.append(
+            f"base_model reads rows of kind {base.task.kind} and the old model rows of kind {old.task.kind}; expected "
+            "one that reads what the old one reads"
+        )
     if problems:
         _refuse(problems)
     return _Models(folder, loaded.get("old") or loaded["base"], loaded.get("base"), loaded.get("tables"))

@@ -3,7 +3,9 @@ import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, Image, Value
 from safetensors.torch import load_file
+from tiny_models import tiny_bert
 
+from hf_pct import predict
 from hf_pct.flips.choice.prior import UNKNOWN
 from hf_pct.update import Contract, update
 from hf_pct.update.candidates import ALPHAS, COARSE
@@ -61,6 +63,22 @@ def test_an_update_of_a_timm_model_with_batchnorm(old_model, tmp_path):
     assert result.model.config.num_labels == 3
     with pytest.raises(ValueError, match="30 of 30 development rows are among the training rows"):
         update(str(tmp_path / "old"), dev, dev)
+
+
+def test_a_base_model_that_reads_texts_is_refused_in_the_plan(old_model, tmp_path, tokenizer):
+    tiny_bert().save_pretrained(tmp_path / "texts")
+    tokenizer.save_pretrained(tmp_path / "texts")
+    with pytest.raises(ValueError, match="base_model reads rows of kind text and the old model rows of kind image"):
+        update(str(tmp_path / "old"), colours(30, 1), colours(30, 2), base_model=str(tmp_path / "texts"), dry_run=True)
+
+
+def test_images_in_a_table_of_another_library_are_read_alike(old_model, tmp_path):
+    rows = colours(12, 1)
+    plain = rows.cast_column("image", Image(decode=False)).to_pandas()
+    plain["label"] = [NAMES[label] for label in plain["label"]]
+    plain.to_parquet(tmp_path / "rows.parquet")
+    ours, theirs = (predict(str(tmp_path / "old"), data) for data in (rows, str(tmp_path / "rows.parquet")))
+    assert np.array_equal(ours.logits, theirs.logits)
 
 
 def test_photo_models_of_one_start_are_averaged_though_nothing_merges_with_the_old_one(old_model, tmp_path):

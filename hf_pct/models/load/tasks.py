@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ import torch
 from transformers import Wav2Vec2FeatureExtractor
 
 from ...core.decode import JsonObject
+from ..fingerprints import encoded_image
 from ..types import Processor, Row
 
 if TYPE_CHECKING:
@@ -223,4 +225,6 @@ def _as_pil(value: object) -> Image:
         return value
     if isinstance(value, (str, Path)):
         return PIL.Image.open(value)
+    if isinstance(value, dict) and "bytes" in value:  # another library wrote the table without saying so
+        return PIL.Image.open(BytesIO(encoded_image(value)))
     return PIL.Image.fromarray(np.asarray(value))
